@@ -13,7 +13,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/telemetry"
-	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay"
 )
 
@@ -75,8 +74,7 @@ func (p *program) gather(ctx context.Context, c *config.Config, out io.Writer, l
 	}
 	a.closers = append(a.closers, func() error { closePool(); return nil })
 	for i, d := range a.config.Destinations {
-		d.Reopen = func() (publisher.Publisher, error) { return p.newPublisher(c, i, out, logger) }
-		if d.Publisher, err = d.Reopen(); err != nil {
+		if d.Publisher, err = p.newPublisher(c, i, out, logger); err != nil {
 			return a, err
 		}
 		a.closers = append(a.closers, d.Close)

@@ -32,7 +32,7 @@ func TestPoolEndsWithoutALostConnection(t *testing.T) {
 	}
 	conn.Release()
 	began := time.Now()
-	atMost(closePatience, pool.Close)
+	closeSoon(pool)
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("closed after %v", took)
 	}

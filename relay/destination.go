@@ -1,10 +1,11 @@
 package relay
 
 import (
+	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,8 +29,6 @@ type Destination struct {
 	Name string
 	// Publisher publishes the rows. It is required. [Relay.Close] closes it.
 	Publisher publisher.Publisher
-	// Reopen makes a new publisher after a panic in the last one. By default the last one stays in use.
-	Reopen func() (publisher.Publisher, error)
 
 	// Topics are patterns of the rows' topics, such as order.* and !order.internal.*, in which * matches any text. By
 	// default every row is taken. If several destinations keep their state in the same columns, a row goes to the first
@@ -103,10 +102,6 @@ type Destination struct {
 	pinged   atomic.Pointer[error]           // result of the last ping; nil before the first
 	state    atomic.Pointer[engine.Snapshot] // the last state that the engine published; nil before
 	panics   panics.Places                   // panics that were logged
-
-	mu     sync.Mutex          // guards what follows; a new publisher is opened while it is held
-	inUse  publisher.Publisher // nil after it was given up or closed
-	closed bool                // nothing is opened any more
 }
 
 // untaken is the name that stands for no destination in metrics.
@@ -127,26 +122,6 @@ func (d *Destination) snapshot() engine.Snapshot {
 	return engine.Snapshot{}
 }
 
-// setup returns what an engine of the destination is made from, as far as the destination says it.
-func (d *Destination) setup(c *Config) engine.Setup {
-	return engine.Setup{
-		Shards: c.Shards, Measure: d.measured, Logger: c.Logger.With("destination", d.Name),
-		MaxAttempts: int64(d.MaxAttempts), BackoffMin: d.BackoffMin, BackoffMax: d.BackoffMax,
-		MaxAge: d.MaxAge, BlockFailed: d.BlockFailed, Rate: d.Rate,
-		Prepare: func(r *engine.Row, now time.Time) {
-			if c.TraceRows {
-				r.Ended = rowSpan(c.Tracer, d.Name, r, now)
-			}
-			// A panic in a profile or a template concerns this row alone.
-			if caught := d.guard(c.Logger, "the row fails that was being made into a message", func() {
-				d.render(r.Row, r.Try)
-			}); caught != nil {
-				r.Invalid = publisher.PermanentError("panic", "the row cannot be made into a message: %w", caught)
-			}
-		},
-	}
-}
-
 // newMetrics makes the instruments, and what each destination begins with.
 func newMetrics(meter metric.Meter, destinations []*Destination) (*measure.Metrics, error) {
 	m, err := measure.New(meter)
@@ -154,7 +129,7 @@ func newMetrics(meter metric.Meter, destinations []*Destination) (*measure.Metri
 		return nil, err
 	}
 	for _, d := range destinations {
-		d.measured, d.hints, d.inUse = m.Destination(d.Name), make(chan string, 1), d.Publisher
+		d.measured, d.hints = m.Destination(d.Name), make(chan string, 1)
 	}
 	return m, nil
 }
@@ -171,6 +146,40 @@ func allOf(destinations []*Destination) (s engine.Snapshot) {
 		}
 	}
 	return s
+}
+
+// prepare gives the message of a row its form. A panic in a profile or a template concerns this row alone.
+func (d *Destination) prepare(c *Config, r *engine.Row, now time.Time) {
+	if c.TraceRows {
+		r.Ended = rowSpan(c.Tracer, d.Name, r, now)
+	}
+	if caught := d.guard(c.Logger, "the row fails that was being made into a message", func() {
+		d.render(r.Row, r.Try)
+	}); caught != nil {
+		r.Invalid = publisher.PermanentError("panic", "the row cannot be made into a message: %w", caught)
+	}
+}
+
+// guard calls do. A panic in it is logged with its consequence, once for each place, and returned.
+func (d *Destination) guard(logger *slog.Logger, consequence string, do func()) (caught *panics.Error) {
+	defer func() {
+		if value := recover(); value != nil {
+			if caught = panics.Caught(value); d.panics.First(caught) {
+				logger.Error("panic: please report it, with the stack",
+					"destination", d.Name, "consequence", consequence, "error", caught, "stack", caught.Stack())
+			}
+		}
+	}()
+	do()
+	return nil
+}
+
+// Close closes the publisher. Nothing is published to the destination afterwards.
+func (d *Destination) Close() error {
+	if err := d.Publisher.Close(); err != nil {
+		return fmt.Errorf("close publisher of destination %s: %w", d.Name, err)
+	}
+	return nil
 }
 
 // render gives a row's message its form on the broker.

@@ -41,7 +41,7 @@ func behindFirewalls(t *testing.T, s *pgtest.Schema, b *publishertest.Broker) (
 		if c.Pool, err = pgxpool.NewWithConfig(t.Context(), config); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { atMost(closePatience, c.Pool.Close) })
+		t.Cleanup(func() { closeSoon(c.Pool) })
 		c.made = c.Pool
 	})
 	r.listener.Connect = connect(listenURL)
@@ -103,7 +103,7 @@ func TestUnansweredStatementsGiveUpTheOtherConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { atMost(closePatience, pool.Close) })
+	t.Cleanup(func() { closeSoon(pool) })
 	d := &database{logger: slog.New(slog.DiscardHandler), silent: pool.Reset}
 	conn, err := pool.Acquire(t.Context())
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
+	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 	"github.com/outbox-relay/outbox-relay/relay/internal/settle"
 )
@@ -54,13 +55,18 @@ var _ tableView = (*outbox.Table)(nil)
 
 // make makes the engine.
 func (l *loop) make(limits engine.Limits) {
-	limits.Poll = l.config.PollInterval
+	c, d := l.config, l.to
+	limits.Poll = c.PollInterval
 	l.results = make(chan *engine.Read, 2)
 	l.answers, l.settled = make(chan *worker), make(chan engine.Outcome, 2)
-	l.writer = l.settlement.NewWriter(l.state, l.to.measured, l.settled)
-	setup := l.to.setup(l.config)
-	setup.Limits, setup.Table = limits, l.table
-	l.engine = engine.New(setup)
+	l.writer = l.settlement.NewWriter(l.state, d.measured, l.settled)
+	l.engine = engine.New(engine.Setup{
+		MaxAttempts: int64(d.MaxAttempts), BackoffMin: d.BackoffMin, BackoffMax: d.BackoffMax,
+		MaxAge: d.MaxAge, BlockFailed: d.BlockFailed, Rate: d.Rate,
+		Prepare: func(r *engine.Row, now time.Time) { d.prepare(c, r, now) },
+		Limits:  limits, Shards: c.Shards, Table: l.table,
+		Measure: d.measured, Logger: c.Logger.With("destination", d.Name),
+	})
 }
 
 // run relays until ctx ends. Then it starts nothing new, waits for the answers of what is on the wire and until they
@@ -73,7 +79,7 @@ func (l *loop) run(ctx, work context.Context, end context.CancelCauseFunc) (left
 	err = l.turn(ctx, work, end)
 	l.to.state.Store(&engine.Snapshot{})
 	left, why := l.engine.Unsettled(), cmp.Or(err, errStopTime)
-	switch n := l.to.unanswered(); {
+	switch n := publisher.UnansweredOf(l.to.Publisher); {
 	case errors.Is(context.Cause(ctx), errEnded): // the publisher goes on in the next term
 		why = cmp.Or(err, errEnded)
 	case ctx.Err() != nil && n > left: // they are partly for rows that the engine counts

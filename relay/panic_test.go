@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -19,7 +18,6 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
@@ -66,80 +64,38 @@ func TestProfilePanics(t *testing.T) {
 	}
 }
 
-// panicking is the publisher of a destination. It panics when it sees certain messages, after publishing the messages
-// before them. It counts how often it was closed and opened again.
+// panicking is a publisher that panics when it sees certain messages, after publishing the messages before them.
 type panicking struct {
-	mu      sync.Mutex
-	broker  *publishertest.Broker
-	on      func(m *publisher.Message) bool
-	refuses int // number of times that no other publisher can be opened
-	opened  int
-	open    int
-}
-
-func (p *panicking) reopen() (publisher.Publisher, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.opened > 0 && p.refuses > 0 {
-		p.refuses--
-		return nil, errors.New("not now")
-	}
-	p.opened++
-	p.open++
-	return &panickingPublisher{Publisher: p.broker.Publisher(), client: p}, nil
-}
-
-func (p *panicking) set(t *testing.T, d *Destination) {
-	d.Reopen = p.reopen
-	var err error
-	if d.Publisher, err = p.reopen(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-type panickingPublisher struct {
 	publisher.Publisher
-	client *panicking
-	broken bool
+	on atomic.Pointer[func(m *publisher.Message) bool] // nil: no more
 }
 
-func (p *panickingPublisher) Publish(ctx context.Context, messages []publisher.Message) []error {
-	p.client.mu.Lock()
-	on, broken := p.client.on, p.broken
-	at := slices.IndexFunc(messages, func(m publisher.Message) bool { return on != nil && on(&m) })
-	p.broken = broken || at >= 0
-	p.client.mu.Unlock()
-	if broken || at >= 0 {
-		p.Publisher.Publish(ctx, messages[:max(at, 0)])
+func (p *panicking) Publish(ctx context.Context, messages []publisher.Message) []error {
+	on := p.on.Load()
+	at := slices.IndexFunc(messages, func(m publisher.Message) bool { return on != nil && (*on)(&m) })
+	if at >= 0 {
+		p.Publisher.Publish(ctx, messages[:at])
 		panic("out of sense")
 	}
 	return p.Publisher.Publish(ctx, messages)
 }
 
-func (p *panickingPublisher) Close() error {
-	p.client.mu.Lock()
-	p.client.open--
-	broken := p.broken
-	p.client.mu.Unlock()
-	if err := p.Publisher.Close(); err != nil {
-		return err
-	}
-	if broken {
-		panic("and even now")
-	}
-	return nil
+// panics makes the publisher of the first destination panic when it sees certain messages.
+func (s *sim) panics(on func(m *publisher.Message) bool) *panicking {
+	p := &panicking{Publisher: s.Publisher()}
+	p.on.Store(&on)
+	s.destinations[0].Publisher = p
+	return p
 }
 
-// A publisher that panics when it sees one of many messages is opened again each time, until that message is known. Its
-// row fails, and all other rows are delivered in order.
+// The row of a message at which a publisher panics each time fails, and all other rows are delivered in order.
 func TestPublisherPanicsOnOneMessage(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		var log logtest.Log
 		s.log = &log
 		n := s.fill(20, 20, "t")
-		p := panicking{broker: s.Broker, on: func(m *publisher.Message) bool { return m.ID == "k3-3" }}
-		p.set(t, s.destinations[0])
+		s.panics(func(m *publisher.Message) bool { return m.ID == "k3-3" })
 		stop := s.start()
 		for i := 0; !s.table.row("k3-3").failed && i < 600; i++ { // other rows show that the broker is not at fault
 			s.table.insert(int64(1000+i), "other"+strconv.Itoa(i), "", "t")
@@ -164,15 +120,9 @@ func TestPublisherPanicsOnOneMessage(t *testing.T) {
 		if overlaps := s.Overlaps(); len(overlaps) > 0 {
 			t.Errorf("keys in two calls at once: %q", overlaps)
 		}
-		if p.opened < 3 || p.open != 1 {
-			t.Errorf("%d publishers were opened, %d are open", p.opened, p.open)
-		}
-		if logged := log.String(); strings.Count(logged, "the publisher is opened again") != 1 ||
-			!strings.Contains(logged, "panickingPublisher") {
+		if logged := log.String(); strings.Count(logged, "what the publisher was given is published again") != 1 ||
+			!strings.Contains(logged, "panicking") {
 			t.Errorf("the log says\n%.3000s", logged)
-		}
-		if err := s.destinations[0].Close(); p.open != 0 || err != nil {
-			t.Errorf("%d publishers are open after all are closed: %v", p.open, err)
 		}
 	})
 }
@@ -185,8 +135,7 @@ func TestPublisherPanicsOnTheOnlyRow(t *testing.T) {
 		for i, id := range []string{"poison", "next", "last"} {
 			s.table.insert(int64(1+i), id, "key", "t")
 		}
-		p := panicking{broker: s.Broker, on: func(m *publisher.Message) bool { return m.ID == "poison" }}
-		p.set(t, s.destinations[0])
+		s.panics(func(m *publisher.Message) bool { return m.ID == "poison" })
 		defer s.start()()
 		s.table.drained(t, time.Hour)
 		if failed := s.table.failedRows(); !slices.Equal(failed, []string{"poison"}) {
@@ -202,28 +151,21 @@ func TestPublisherPanicsOnTheOnlyRow(t *testing.T) {
 	})
 }
 
-// A publisher that panics on every message holds its destination and costs the rows no attempts, also while no other
-// publisher can be opened.
+// A publisher that panics on every message holds its destination and costs the rows no attempts.
 func TestPublisherAlwaysPanics(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		var log logtest.Log
 		s.log = &log
 		n := s.fill(20, 20, "t")
-		p := panicking{broker: s.Broker, refuses: 5, on: func(*publisher.Message) bool { return true }}
-		p.set(t, s.destinations[0])
+		p := s.panics(func(*publisher.Message) bool { return true })
 		defer s.start()()
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if down := s.destinations[0].snapshot().Down; down == nil {
 			t.Error("the destination is not held")
 		}
-		p.mu.Lock()
-		p.on = nil
-		if p.opened < 2 || p.open > 1 {
-			t.Errorf("%d publishers were opened, %d are open", p.opened, p.open)
-		}
-		p.mu.Unlock()
+		p.on.Store(nil)
 		s.table.drained(t, 2*time.Minute)
 		for _, id := range []string{"k0-0", "k19-19"} {
 			if r := s.table.row(id); r.attempt != 1 || !r.relayed || r.lastError != "" {
@@ -260,7 +202,7 @@ func TestPingPanics(t *testing.T) {
 		var log logtest.Log
 		broker := &speechless{}
 		broker.panics.Store(true)
-		d := &Destination{Name: "d", inUse: broker}
+		d := &Destination{Name: "d", Publisher: broker}
 		r := &Relay{
 			config: &Config{Logger: slog.New(slog.NewTextHandler(&log, nil))},
 			owner:  &owner.Owner{},

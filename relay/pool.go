@@ -61,7 +61,7 @@ func (c *Config) NewPool(ctx context.Context, to *pgxpool.Config) (pool *pgxpool
 		return nil, nil, fmt.Errorf("make a pool: %w", err)
 	}
 	c.made = pool
-	return pool, func() { atMost(closePatience, pool.Close) }, nil
+	return pool, func() { closeSoon(pool) }, nil
 }
 
 // closePatience is how long the connections of a closed pool have to end politely. A connection that was cut off in the
@@ -143,4 +143,14 @@ func addressesOf(c *pgx.ConnConfig) int {
 		all[net.JoinHostPort(fallback.Host, strconv.Itoa(int(fallback.Port)))] = true
 	}
 	return len(all)
+}
+
+// closeSoon closes a pool, and does not wait longer than closePatience. What takes longer goes on in its goroutine.
+func closeSoon(pool *pgxpool.Pool) {
+	done := make(chan struct{})
+	go func() { defer close(done); pool.Close() }()
+	select {
+	case <-done:
+	case <-time.After(closePatience):
+	}
 }

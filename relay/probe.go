@@ -56,11 +56,7 @@ func (r *Relay) probe(ctx context.Context, d *Destination) {
 // ping checks the broker once. After a panic nothing is known of the broker. The publisher stays in use, since ending
 // what is under way in it would be worse.
 func (d *Destination) ping(ctx context.Context, logger *slog.Logger) (err error) {
-	broker, err := d.open()
-	if err != nil {
-		return err
-	}
-	ping := func() { err = broker.Ping(ctx) }
+	ping := func() { err = d.Publisher.Ping(ctx) }
 	if caught := d.guard(logger, "the destination seems to be out of reach", ping); caught != nil {
 		return publisher.UnavailableError(publisher.ScopeDestination, "panic",
 			"the publisher does not know whether the broker can be reached: %w", caught)

@@ -41,7 +41,7 @@ func TestOutageOfSeveralHostsIsLoggedOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log logtest.Log
 				broker := &hosts{}
-				d := &Destination{Name: "d", inUse: broker}
+				d := &Destination{Name: "d", Publisher: broker}
 				r := &Relay{
 					config: &Config{Logger: slog.New(slog.NewTextHandler(&log, nil))},
 					owner:  &owner.Owner{},

@@ -73,9 +73,6 @@ func (s *sim) startOn(table tableView) (cancel func(), done <-chan struct{}) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for _, d := range s.destinations {
-		d.inUse = d.Publisher
-	}
 	logger := slog.New(slog.NewTextHandler(s.log, nil))
 	if s.limits.Patience == 0 {
 		s.limits.Patience = 15 * time.Second

@@ -141,20 +141,15 @@ func (w *worker) publish(ctx, relaying context.Context) {
 // handOver publishes the messages. After a panic, the outcome of all of them is unknown: some may have been sent. The
 // row that causes it is found as one that breaks the connection is, alone and after some tries.
 func (w *worker) handOver(ctx context.Context) (errs []error) {
-	every := func(err error) []error { return slices.Repeat([]error{err}, len(w.messages)) }
-	broker, err := w.loop.to.open()
-	if err != nil {
-		return every(err)
-	}
 	ctx, span := w.loop.batchSpan(ctx, w.messages)
 	defer span.End()
 	started := time.Now()
 	if caught := w.loop.to.guard(w.loop.config.Logger,
-		"the publisher is opened again, and what it was given is published again", func() {
-			errs = broker.Publish(ctx, w.messages)
+		"what the publisher was given is published again", func() {
+			errs = w.loop.to.Publisher.Publish(ctx, w.messages)
 		}); caught != nil {
-		w.loop.to.giveUp(broker)
-		errs = every(publisher.AmbiguousError("panic", "the publisher has ended with a panic: %w", caught))
+		why := publisher.AmbiguousError("panic", "the publisher has ended with a panic: %w", caught)
+		errs = slices.Repeat([]error{why}, len(w.messages))
 		w.messages = nil // the publisher may still read them
 		return errs
 	}

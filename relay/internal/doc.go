@@ -127,9 +127,8 @@ drops the rule and names the test that notices.
     outcome unknown again and again is tried alone. If other rows are accepted meanwhile, this row is the culprit, and
     it is refused.
   - A panic while a row is made into a message: it is that row's error, and the row fails. A panic in a publisher: the
-    outcome of what it was given is unknown, as above, and a new publisher takes its place, so that the row that
-    causes the panic is found and refused (client). A panic in a goroutine that a publisher started still ends the
-    process.
+    outcome of what it was given is unknown, as above, and the publisher stays in use, so that the row that causes the
+    panic is found and refused (worker). A panic in a goroutine that a publisher started still ends the process.
   - A broker takes a row for a message that it already holds, by its id: after a publish without an answer, and for
     rows that the previous owner may have sent, this is an acceptance. For any other row it means that two rows have
     the same id, and one of them is lost: the row is marked, counted and reported (duplicate).
