@@ -48,7 +48,7 @@ func TestRowsThatComeWithTheirPage(t *testing.T) {
 				}
 				table := open(t, s, Config{Table: messages})
 				q := Query{Most: Most{Rows: 100, Bytes: 64 << 20, First: 64 << 20}}
-				a, err := table.askOnce(t.Context(), table.tail.of(table, &q), q.Most, table.each(q.Most, false))
+				a, err := table.askOnce(t.Context(), table.tail.of(table, &q), q.Most, table.each(mostInPage))
 				if err != nil {
 					t.Fatal(err)
 				}

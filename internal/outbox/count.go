@@ -66,14 +66,7 @@ type Topic struct {
 
 // Count returns the count of rows in a state.
 func (b *Backlog) Count(state State) *int64 {
-	switch state {
-	case Due:
-		return b.Due
-	case Scheduled:
-		return b.Scheduled
-	default:
-		return b.Failed
-	}
+	return map[State]*int64{Due: b.Due, Scheduled: b.Scheduled, Failed: b.Failed}[state]
 }
 
 // Gauge returns the count of rows in a state as a metric: at most [CountCap], and nil if it is not known, also because

@@ -93,10 +93,9 @@ const fewRows = 16
 
 // ask makes a read. The contents of rows that are too large to come with the page are read afterwards, by their ids.
 func (t *Table) ask(ctx context.Context, r read, m Most) (a Page, err error) {
-	for _, apart := range []bool{false, true} {
-		if a, err = t.askOnce(ctx, r, m, t.each(m, apart)); !unreadable(err) {
-			break
-		} // a single row cannot be written as text: each body is read separately
+	a, err = t.askOnce(ctx, r, m, t.each(min(max(m.Bytes/int64(max(m.Rows, 1)), leastInPage), mostInPage)))
+	if unreadable(err) { // a single row cannot be written as text: each body is read separately
+		a, err = t.askOnce(ctx, r, m, t.each(shortText))
 	}
 	if err != nil || a.Wants > 0 {
 		return a, err
@@ -119,14 +118,8 @@ func (t *Table) ask(ctx context.Context, r read, m Most) (a Page, err error) {
 // parts stays below it.
 const partsOfRow = 16
 
-// each returns the largest size at which a row of a page is sent with the page.
-func (t *Table) each(m Most, apart bool) int64 {
-	each := min(max(m.Bytes/int64(max(m.Rows, 1)), leastInPage), mostInPage)
-	if apart {
-		each = shortText
-	}
-	return max(min(each, t.maxRow/partsOfRow), 1)
-}
+// each returns the largest size at which a row of a page is sent with the page, if a size is wanted.
+func (t *Table) each(wanted int64) int64 { return max(min(wanted, t.maxRow/partsOfRow), 1) }
 
 // askOnce sends a read. Rows of more than most bytes come without their contents, which are still to be read.
 func (t *Table) askOnce(ctx context.Context, r read, m Most, most int64) (a Page, err error) {

@@ -122,9 +122,11 @@ func (t *Table) begin(ctx context.Context, conn *pgx.Conn, l limits) *batch {
 	b := &batch{table: t, conn: conn}
 	settings := [][]byte{nil, nil, nil, []byte("force_custom_plan"), []byte("true")}
 	if deadline, ok := ctx.Deadline(); ok {
-		settings[0] = milliseconds(roundly(time.Until(deadline) * 9 / 10))
+		// Rounded down, so that equal time limits look equal.
+		left := time.Until(deadline).Truncate(time.Second / 5)
+		settings[0] = milliseconds(left * 9 / 10)
 		// The wait for the table's lock does not show how long the statement takes.
-		settings[1] = milliseconds(roundly(time.Until(deadline) * 8 / 10))
+		settings[1] = milliseconds(left * 8 / 10)
 	}
 	if l.time > 0 {
 		settings[0] = milliseconds(l.time)
@@ -159,15 +161,6 @@ func (t *Table) begin(ctx context.Context, conn *pgx.Conn, l limits) *batch {
 		b.add(request{statement: l.first})
 	}
 	return b
-}
-
-// roundly rounds a duration down to two digits, so that equal time limits look equal.
-func roundly(d time.Duration) time.Duration {
-	unit := time.Millisecond
-	for d >= 100*unit {
-		unit *= 10
-	}
-	return d.Truncate(unit)
 }
 
 func milliseconds(d time.Duration) []byte {

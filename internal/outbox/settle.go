@@ -101,7 +101,10 @@ func (t *Table) settleFree(ctx context.Context, rows []*Row, unwritten map[strin
 	if err != nil {
 		return nil, err
 	}
-	free := set(firsts(results[0].Rows))
+	free := map[string]bool{}
+	for _, row := range results[0].Rows {
+		free[string(row[0])] = true
+	}
 	return slices.DeleteFunc(results[2].Rows, func(values [][]byte) bool {
 		identity := string(values[0])
 		if !free[identity] {
@@ -191,20 +194,12 @@ func firsts(rows [][][]byte) []string {
 	return each(rows, func(row [][]byte) string { return string(row[0]) })
 }
 
-func set(values []string) map[string]bool {
-	m := make(map[string]bool, len(values))
-	for _, value := range values {
-		m[value] = true
-	}
-	return m
-}
-
 // ErrExpired is wrapped by the error of a row that failed because it was too old to be published.
 var ErrExpired = errors.New("expired")
 
 // A Refusal is an attempt at a row that the broker answered with a definite no, or a row that is not to be published at
-// all. It is written only to the version of the row that was read or, if other destinations write into rows, to any that
-// has the same attempt.
+// all. It is written only to the version of the row that was read. If other destinations write into rows, it is written
+// to any version that has the same attempt.
 type Refusal struct {
 	*Row
 	Error   string

@@ -4,7 +4,7 @@ package measure
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"time"
 
@@ -71,23 +71,19 @@ func Label(pairs ...string) metric.MeasurementOption {
 }
 
 // New makes the instruments. The exporter adds the prefix outbox_relay_ and Prometheus' suffixes to their names. Its
-// error is the first of the meter's.
+// error joins those of the meter.
 func New(meter metric.Meter) (*Metrics, error) {
 	m := &Metrics{}
 	var failure error
 	counter := func(name, description string) metric.Int64Counter {
 		c, err := meter.Int64Counter(name, metric.WithDescription(description))
-		if err != nil && failure == nil {
-			failure = fmt.Errorf("metric %s: %w", name, err)
-		}
+		failure = errors.Join(failure, err)
 		return c
 	}
 	histogram := func(name, unit, description string, bounds ...float64) metric.Float64Histogram {
 		h, err := meter.Float64Histogram(name,
 			metric.WithUnit(unit), metric.WithDescription(description), metric.WithExplicitBucketBoundaries(bounds...))
-		if err != nil && failure == nil {
-			failure = fmt.Errorf("metric %s: %w", name, err)
-		}
+		failure = errors.Join(failure, err)
 		return h
 	}
 	m.relayedRows = counter("rows_relayed", "Rows that a broker has acknowledged and that are settled in the table.")
