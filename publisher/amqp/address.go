@@ -4,8 +4,6 @@ import (
 	"strings"
 
 	"github.com/rabbitmq/amqp091-go"
-
-	"github.com/outbox-relay/outbox-relay/internal/setting"
 )
 
 // errURL does not quote the URL, which holds a password.
@@ -15,7 +13,7 @@ var errURL = unavailable("bad publish URL", "the publish URL is not of the form 
 
 // addresses splits a URL with several hosts into one URL for each host. Everything but the host is the same in each.
 // Errors never quote it.
-func addresses(url string, names setting.Names) ([]string, error) {
+func addresses(url string) ([]string, error) {
 	scheme, rest, found := strings.Cut(url, "://")
 	if !found {
 		return nil, errURL
@@ -31,15 +29,8 @@ func addresses(url string, names setting.Names) ([]string, error) {
 	var all []string
 	for host := range strings.SplitSeq(hosts, ",") {
 		one := scheme + "://" + user + host + path
-		uri, err := amqp091.ParseURI(one)
-		if err != nil {
+		if _, err := amqp091.ParseURI(one); err != nil {
 			return nil, errURL // the library's own error quotes the URL
-		}
-		if uri.CACertFile != "" || uri.CertFile != "" || uri.KeyFile != "" || uri.ServerName != "" {
-			// The files of the settings are read again when they change.
-			return nil, unavailable("bad publish URL", "%s has a parameter for TLS: give %s, %s and %s instead of "+
-				"cacertfile, certfile, keyfile and server_name_indication",
-				names.Of("URL"), names.Of("TLS.RootCAs"), names.Of("TLS.Certificates"), names.Of("TLS.ServerName"))
 		}
 		all = append(all, one)
 	}

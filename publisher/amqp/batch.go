@@ -288,7 +288,7 @@ func (b *batch) look(ch *channel) {
 	b.looked = time.Now()
 	b.tick++
 	most := glances
-	if b.trial() {
+	if b.trial() && b.p.routes.limit(b.route(b.flights[0].message)) < window { // otherwise it is only large
 		most = glancesTrial
 	}
 	stalls := map[route]bool{}

@@ -26,6 +26,7 @@ type connection struct {
 	amqp    *amqp091.Connection
 	socket  *socket
 	address string
+	uri     amqp091.URI   // the host, with the user and password or token with which it has logged in
 	url     string        // URL with which the connection was made
 	made    time.Time     // time at which it was made, or at which a refused token was last given up; for the keeper
 	pool    chan *channel // channels that no call uses; in place of nil, one may be opened

@@ -30,7 +30,7 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, unavailable("no publish URL", "read the publish URL: %w", err)
 	}
-	urls, err := addresses(url, p.names)
+	urls, err := addresses(url)
 	if err != nil {
 		return nil, err
 	}
@@ -99,8 +99,8 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string, channels int
 	// The library's handshake takes no context. Closing the socket is what ends it.
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	conn := &connection{
-		State: connect.State{Ended: make(chan struct{})}, p: p, made: time.Now(), address: address(uri), token: token,
-		limit: limit, busy: map[*channel]struct{}{},
+		State: connect.State{Ended: make(chan struct{})}, p: p, made: time.Now(), address: address(uri), uri: uri,
+		token: token, limit: limit, busy: map[*channel]struct{}{},
 	}
 	// Only then does the broker know the user under the name in the URL, which user_id is compared with.
 	if !a.token && !slices.Contains(a.mechanisms, mechanismExternal) {

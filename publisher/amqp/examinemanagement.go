@@ -17,7 +17,7 @@ import (
 
 // managed examines exchanges and queues over the management interface, as far as that answers this user.
 func (e *examination) managed(ctx context.Context, exchanges, queues []string) {
-	m, err := e.p.management(ctx)
+	m, err := e.conn.newManagement()
 	if err != nil {
 		e.Warn(checkManagement, "", errtext.Line(err), "correct "+e.p.names.Of("Management"))
 		return
@@ -38,7 +38,7 @@ func (e *examination) managed(ctx context.Context, exchanges, queues []string) {
 			err = e.bound(ctx, e.subject(publisher.Address{Topic: name}), []string{name})
 		}
 	}
-	_, refused := errors.AsType[*refusal](err)
+	_, refused := errors.AsType[refusal](err)
 	e.Add(checkManagement, m.base.Host,
 		finding.OKIf(err == nil, fmt.Sprintf("user %q may look at queues and bindings", m.user.Username())),
 		finding.WarnIf(refused, fmt.Sprintf("it lets user %q see nothing (%s), so queues and bindings were not looked "+
@@ -82,14 +82,14 @@ func (e *examination) exchange(ctx context.Context, name string) error {
 		Type       string
 		Durable    bool
 		AutoDelete bool `json:"auto_delete"`
-		Arguments  options
+		Arguments  any
 		Policy     string
 	}
 	var bindings []struct {
 		Destination string
 		Kind        string `json:"destination_type"`
 	}
-	path := []string{"exchanges", e.management.vhost, name}
+	path := []string{"exchanges", e.conn.uri.Vhost, name}
 	err := e.management.get(ctx, &found, "", path...)
 	if err == nil {
 		err = e.management.get(ctx, &bindings, "destination,destination_type", append(path, "bindings", "source")...)
@@ -115,7 +115,7 @@ func (e *examination) exchange(ctx context.Context, name string) error {
 	}
 	slices.Sort(queues)
 	queues = slices.Compact(queues)
-	_, alternate := found.Arguments["alternate-exchange"]
+	_, alternate := table(found.Arguments)["alternate-exchange"]
 	shown := printable.Cut(cmp.Or(strings.Join(queues, ", "), "none, only exchanges"), mostText)
 	e.Add(inspect.Topic, name,
 		finding.FailIf(len(bindings) == 0 && !alternate && found.Policy == "",

@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -18,10 +19,10 @@ type queueInfo struct {
 	Durable    bool
 	AutoDelete bool `json:"auto_delete"`
 	Exclusive  bool
-	Arguments  options
+	Arguments  any
 	// Policy is the combination of all policies, nil if it is unknown: it comes with the statistics, some seconds
 	// after the queue was created.
-	Policy  *options `json:"effective_policy_definition"`
+	Policy  any      `json:"effective_policy_definition"`
 	Members []string // members of a quorum queue or stream, including those that are down
 	Online  []string
 }
@@ -30,11 +31,13 @@ const queueColumns = "name,type,durable,auto_delete,exclusive,arguments,effectiv
 
 // option returns an option from the queue's arguments or, failing that, from its policies; nil if there is none.
 func (q *queueInfo) option(name string) any {
-	value := q.Arguments["x-"+name]
-	if value == nil && q.Policy != nil {
-		value = (*q.Policy)[name]
-	}
-	return value
+	return cmp.Or(table(q.Arguments)["x-"+name], table(q.Policy)[name])
+}
+
+// table returns a table of arguments, or the definition of a policy. The API may also write an empty one as a list.
+func table(value any) map[string]any {
+	all, _ := value.(map[string]any)
+	return all
 }
 
 // queue reports what an acknowledgement by a queue guarantees, and whether the queue and its messages survive a restart
@@ -42,7 +45,7 @@ func (q *queueInfo) option(name string) any {
 func (e *examination) queue(ctx context.Context, name string) (lasts bool, err error) {
 	subject := fmt.Sprintf("queue %.100q", name)
 	q := &queueInfo{}
-	if err := e.management.get(ctx, q, queueColumns, "queues", e.management.vhost, name); err != nil {
+	if err := e.management.get(ctx, q, queueColumns, "queues", e.conn.uri.Vhost, name); err != nil {
 		return false, err
 	}
 	// The relay publishes persistent messages, which only a durable queue keeps. These are warnings, because another

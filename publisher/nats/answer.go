@@ -24,8 +24,12 @@ var meanings = map[int]meaning{
 	10054: {publisher.Permanent, 0, "message too large", "the stream's max_msg_size"},
 	10097: {publisher.Permanent, 0, "headers too large", ""},
 
-	// The row's own Nats-TTL. The stream can be configured to accept it. Until then the rows that have one wait.
-	10165: {publisher.Permanent, 0, "TTL refused", ttlForms},
+	// The row's own Nats-TTL. The stream can be configured to accept it. Until then the rows that have one wait, even
+	// if it is illegal.
+	10165: {
+		publisher.Permanent, 0, "TTL refused",
+		"write a number of seconds, a duration of a second or more such as 36h, or never into the header Nats-TTL",
+	},
 	10166: {
 		publisher.Topology, publisher.ScopeMessage, "no TTLs",
 		"the row has the header Nats-TTL: allow message TTLs in the stream (allow_msg_ttl)",

@@ -2,9 +2,7 @@ package nats
 
 import (
 	"errors"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -59,9 +57,6 @@ func checkHeader(h *publisher.Header) error {
 	if !legalValue(h.Value) {
 		return publisher.PermanentError("illegal header",
 			"NATS cannot carry the value of header %q: it has a line break, or spaces around it", h.Name)
-	}
-	if isTTL(h) && !legalTTL(h.Value) {
-		return publisher.PermanentError("illegal TTL", "the header %s is %.40q: "+ttlForms, h.Name, h.Value)
 	}
 	return nil
 }
@@ -133,21 +128,6 @@ func (w *wire) forget() {
 	clear(w.header)
 	clear(w.values[:cap(w.values)])
 	w.message = nats.Msg{}
-}
-
-const ttlForms = "write a number of seconds, a duration of a second or more such as 36h, or never"
-
-// legalTTL reports whether a server accepts a text as the lifetime of a message (parseMessageTTL in its stream.go). An
-// invalid text is refused with the same answer as any text in a stream that takes none.
-func legalTTL(value string) bool {
-	if value == "" || strings.EqualFold(value, "never") { // an empty header has no effect
-		return true
-	}
-	if d, err := time.ParseDuration(value); err == nil {
-		return d >= time.Second
-	}
-	_, err := strconv.ParseUint(value, 10, 63)
-	return err == nil
 }
 
 // legalName allows the characters of an HTTP header name. The NATS header specification (ADR-4) allows a few more, but

@@ -116,10 +116,6 @@ func TestEncodeRefuses(t *testing.T) {
 		"header value with space":     header("a", "x "),
 		"header that steers NATS":     header("Nats-Expected-Stream", "x"),
 		"header of the relay":         header("Message-ID", "x"),
-		"TTL that is none":            header("Nats-TTL", "soon"),
-		"TTL of less than a second":   header("nats-ttl", "500ms"),
-		"TTL below zero":              header("Nats-TTL", "-1"),
-		"TTL of zero seconds":         header("Nats-TTL", "0"),
 	} {
 		m := publisher.Message{ID: "1", DedupID: "1", Topic: "orders"}
 		change(&m)
