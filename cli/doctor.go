@@ -8,7 +8,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/doctor"
-	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
@@ -60,16 +59,10 @@ func newDoctor(a *assembly, c *config.Config) (*doctor.Doctor, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &doctor.Doctor{
-		Pool: a.pool, Connect: a.config.Connect, Outbox: plan, Channel: c.ListenChannel, Shards: c.Shards,
-		Names: c.SettingName,
-	}
-	for i := range c.Destinations {
-		to := &c.Destinations[i]
-		d.Destinations = append(d.Destinations, doctor.Destination{
-			Route: routes[i], Publisher: a.config.Destinations[i].Publisher, Names: to.SettingName,
-			Deduplicates: to.Broker.Protocol == publisher.ProtocolNATS,
-		})
+	plan.Channel = c.ListenChannel
+	d := &doctor.Doctor{Pool: a.pool, Connect: a.config.Connect, Outbox: plan}
+	for i, to := range a.config.Destinations {
+		d.Destinations = append(d.Destinations, doctor.Destination{Route: routes[i], Publisher: to.Publisher})
 	}
 	return d, nil
 }

@@ -187,17 +187,14 @@ func (r *Relay) databaseTrouble() error {
 // table, the owner of shards with its control connection, or the reads and writes.
 func (r *Relay) databaseDown() error {
 	_, setup := r.state()
-	errs := []error{setup}
-	states, _ := r.owner.States()
-	for _, s := range states {
-		if setup == nil { // otherwise nothing is owned, and this is why the last term ended
+	errs := []error{setup, r.database.state()}
+	if states, _ := r.owner.States(); setup == nil { // otherwise nothing is owned, and this is why the last term ended
+		for _, s := range states {
 			errs = append(errs, s.Err)
 		}
 	}
-	for _, err := range append(errs, r.database.state()) {
-		if unreached(err) {
-			return err
-		}
+	if i := slices.IndexFunc(errs, unreached); i >= 0 {
+		return errs[i]
 	}
 	return nil
 }

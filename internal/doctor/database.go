@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"time"
@@ -20,7 +19,7 @@ import (
 func (d *Doctor) database(ctx context.Context, r *Report) (*outbox.Table, []outbox.Row) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	pool := d.Names.Of("Pool")
+	pool := d.Outbox.Names.Of("Pool")
 	var s server
 	work, err := d.Pool.Acquire(ctx)
 	if err == nil {
@@ -32,10 +31,10 @@ func (d *Doctor) database(ctx context.Context, r *Report) (*outbox.Table, []outb
 		return nil, nil
 	}
 	r.add(areaDatabase, "", s.findings(pool)...)
-	r.add(areaDatabase, "", encryption(&work.Conn().Config().Config, pool, s.encrypted)...)
+	r.add(areaDatabase, "", encryption(work.Conn().PgConn().Conn(), work.Conn().Config().TLSConfig, pool)...)
 	direct, err := d.Connect(ctx)
 	if err != nil {
-		r.add(areaDatabase, "", unreachable(d.Names.Of("Direct"), err))
+		r.add(areaDatabase, "", unreachable(d.Outbox.Names.Of("Direct"), err))
 	} else {
 		defer func() { _ = direct.Close(ctx) }() // the connection holds nothing
 		r.add(areaDatabase, "", d.direct(ctx, direct, s)...)
@@ -57,7 +56,6 @@ type server struct {
 	sessions, slots   int64  // of clients: open now, and at most
 	started           int64  // with the database's name it tells one server from another
 	database, role    string
-	encrypted         bool
 	notifications     float64 // how full the queue is, from 0 to 1
 }
 
@@ -68,10 +66,9 @@ func look(ctx context.Context, conn *pgx.Conn) (server, error) {
 	err := row.Scan(&s.version, &s.number, &s.standby, &s.readOnly, &s.commit, &s.sessions, &s.slots,
 		&s.started, &s.database, &s.role, &s.notifications)
 	if err != nil {
-		return s, fmt.Errorf("ask the server: %w", err)
+		err = fmt.Errorf("ask the server: %w", err)
 	}
-	_, s.encrypted = conn.PgConn().Conn().(*tls.Conn)
-	return s, nil
+	return s, err
 }
 
 const oldest = 14_00_00 // server_version_num of the first version that works
@@ -110,15 +107,15 @@ func (s server) findings(variable string) (f finding.List) {
 func (d *Doctor) direct(ctx context.Context, conn *pgx.Conn, work server) (f finding.List) {
 	s, err := look(ctx, conn)
 	if err != nil {
-		return finding.List{unreachable(d.Names.Of("Direct"), err)}
+		return finding.List{unreachable(d.Outbox.Names.Of("Direct"), err)}
 	}
-	pool, direct := d.Names.Of("Pool"), d.Names.Of("Direct")
+	pool, direct := d.Outbox.Names.Of("Pool"), d.Outbox.Names.Of("Direct")
 	if s.started != work.started || s.database != work.database {
 		f.Fail("reach", direct, "it leads to another server or database than "+pool, "name the same one in both")
 		return f
 	}
 	if conn.Config().ConnString() != d.Pool.Config().ConnString() { // otherwise reported for the other connection
-		f = encryption(&conn.Config().Config, direct, s.encrypted)
+		f = encryption(conn.PgConn().Conn(), conn.Config().TLSConfig, direct)
 	}
 	err = owner.CheckPooler(ctx, conn, d.Connect)
 	if err != nil && !errors.Is(err, owner.ErrPooler) {

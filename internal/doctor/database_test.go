@@ -54,7 +54,7 @@ func TestUnreachable(t *testing.T) {
 
 func TestServer(t *testing.T) {
 	t.Parallel()
-	well := server{version: "17.2", number: 170002, commit: "on", sessions: 10, slots: 97, encrypted: true}
+	well := server{version: "17.2", number: 170002, commit: "on", sessions: 10, slots: 97}
 	for name, c := range map[string]struct {
 		change   func(*server)
 		severity finding.Severity

@@ -11,11 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/inspect"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/route"
-	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
@@ -25,18 +23,13 @@ type Doctor struct {
 	Pool         *pgxpool.Pool                            // for reading and settling
 	Connect      func(context.Context) (*pgx.Conn, error) // direct, for ownership and LISTEN
 	Outbox       outbox.Config
-	Channel      string // the channel of LISTEN
-	Shards       int
 	Destinations []Destination
-	Names        setting.Names // names of the settings that belong to no destination
 }
 
 // A Destination is where rows go, and what publishes them there.
 type Destination struct {
 	*route.Route
-	Publisher    publisher.Publisher
-	Names        setting.Names
-	Deduplicates bool // the broker drops messages by their ids
+	Publisher publisher.Publisher
 }
 
 // Areas of the examination.
@@ -78,8 +71,8 @@ func (d *Doctor) destinations(ctx context.Context, r *Report, table *outbox.Tabl
 	group.Wait()
 	for i, to := range d.Destinations {
 		f := found[i]
-		if to.Deduplicates && table != nil {
-			f = append(f, messageIDs(table.IDForm(), to.DedupPrefix, to.Names)...)
+		if table != nil && publisher.ProtocolOf(to.Publisher) == publisher.ProtocolNATS {
+			f = append(f, table.ExamineDedupIDs(to.DedupPrefix, to.Names)...)
 		}
 		if to.Optional {
 			f = finding.AsWarnings(f)
@@ -96,14 +89,10 @@ func (d *Doctor) destinations(ctx context.Context, r *Report, table *outbox.Tabl
 	r.add(areaDestination, "", f...)
 }
 
-// examine lets the publisher examine its broker, or asks whether the broker answers if the publisher cannot do more.
+// examine lets the publisher examine its broker. Only standard output has nothing to examine.
 func (to Destination) examine(ctx context.Context, addresses []publisher.Address) (f finding.List) {
 	if examiner, able := to.Publisher.(publisher.Examiner); able {
 		return examiner.Examine(ctx, addresses)
-	}
-	if err := to.Publisher.Ping(ctx); err != nil {
-		f.Fail(inspect.Reach, "", errtext.Line(err), "correct what the message says; the URL is in "+to.Names.Of("URL"))
-		return f
 	}
 	f.Well(inspect.Reach, "", "takes messages")
 	return f

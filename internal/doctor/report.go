@@ -11,9 +11,7 @@ import (
 )
 
 // A Report is all that was found.
-type Report struct {
-	Findings []Finding
-}
+type Report []Finding
 
 // A Finding is one line of a report: what was found, and where. Its JSON names are fixed.
 type Finding struct {
@@ -24,14 +22,14 @@ type Finding struct {
 
 func (r *Report) add(area, destination string, findings ...finding.Finding) {
 	for _, f := range findings {
-		r.Findings = append(r.Findings, Finding{area, destination, f})
+		*r = append(*r, Finding{area, destination, f})
 	}
 }
 
 // Count returns how many findings have a severity.
 func (r Report) Count(severity finding.Severity) int {
 	n := 0
-	for _, f := range r.Findings {
+	for _, f := range r {
 		if f.Severity == severity {
 			n++
 		}
@@ -41,10 +39,6 @@ func (r Report) Count(severity finding.Severity) int {
 
 // WriteJSON writes the report for machines: one object with the counts and the findings.
 func (r Report) WriteJSON(w io.Writer) error {
-	findings := r.Findings
-	if findings == nil {
-		findings = []Finding{}
-	}
 	e := json.NewEncoder(printable.JSON(w))
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
@@ -52,14 +46,14 @@ func (r Report) WriteJSON(w io.Writer) error {
 		Errors   int       `json:"errors"`
 		Warnings int       `json:"warnings"`
 		Findings []Finding `json:"findings"`
-	}{r.Count(finding.Error), r.Count(finding.Warning), findings})
+	}{r.Count(finding.Error), r.Count(finding.Warning), append([]Finding{}, r...)})
 }
 
 // WriteText writes the report for people: by area, with each remedy below its finding.
 func (r Report) WriteText(w io.Writer) error {
 	var out strings.Builder
 	area := ""
-	for _, f := range r.Findings {
+	for _, f := range r {
 		heading := f.Area
 		if f.Destination != "" {
 			heading += " " + f.Destination

@@ -20,7 +20,7 @@ import (
 
 // table examines the outbox and its pending rows.
 func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.Row) {
-	table, found, err := outbox.Examine(ctx, d.Pool, d.Outbox, d.Channel)
+	table, found, err := outbox.Examine(ctx, d.Pool, d.Outbox)
 	r.add(areaTable, "", found...)
 	if err != nil {
 		r.add(areaTable, "", unanswered("table", "", err))
@@ -125,7 +125,7 @@ func (d *Doctor) views(table *outbox.Table) (views []*outbox.Table) {
 // replicas examines which replicas relay at present: the destinations that are configured, and others whose state the
 // table keeps.
 func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, opened *outbox.Table) (f finding.List) {
-	owned, err := operate.OwnershipOf(ctx, conn, opened, d.Shards)
+	owned, err := operate.OwnershipOf(ctx, conn, opened, d.Outbox.Shards)
 	if err != nil {
 		return finding.List{unanswered(checkReplicas, "", err)}
 	}
@@ -152,25 +152,26 @@ const checkReplicas = "replicas"
 
 // replicasOf examines the replicas that relay a group of destinations.
 func (d *Doctor) replicasOf(f *finding.List, g operate.Group, subject string) {
-	number, foreign, different, owned := d.Shards, 0, 0, 0
+	number, foreign, different, owned := d.Outbox.Shards, 0, 0, 0
 	for _, r := range g.Replicas {
 		owned += r.Shards
-		if r.Of != d.Shards {
+		if r.Of != d.Outbox.Shards {
 			number, foreign = r.Of, foreign+1
-		} else if !r.Like(d.Shards, g.Mapping) {
+		} else if !r.Like(d.Outbox.Shards, g.Mapping) {
 			different++
 		}
 	}
-	shards := d.Names.Of("Shards")
+	shards := d.Outbox.Names.Of("Shards")
 	same := cmp.Or(foreign, len(g.Replicas))
 	text := fmt.Sprintf("%d with %s=%d; shards that are owned: %d", same, shards, number, owned)
 	f.Add(checkReplicas, subject,
 		finding.OKIf(g.Unserved(), "no replica runs at present"),
 		finding.WarnIf(foreign > 0, fmt.Sprintf("%s; with %d, as set here, a replica waits until those with another "+
-			"number are gone", text, d.Shards), "give all replicas the same "+shards),
+			"number are gone", text, d.Outbox.Shards), "give all replicas the same "+shards),
 		finding.WarnIf(different > 0, fmt.Sprintf("%s; of these, %d find key, id, order, priority or destination "+
 			"of rows otherwise: a replica with these settings waits until they are gone", text, different),
-			"give all replicas of these destinations the same "+d.Names.Of("Key")+" and "+d.Names.Of("Columns")+
-				", and all destinations that have the same columns, with the same names and topics"),
+			"give all replicas of these destinations the same "+d.Outbox.Names.Of("Key")+" and "+
+				d.Outbox.Names.Of("Columns")+", and all destinations that have the same columns, with the same names "+
+				"and topics"),
 		finding.OKIf(true, text))
 }

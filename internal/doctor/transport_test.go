@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"crypto/tls"
 	"encoding/pem"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,8 +16,16 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
-// A connection that may reach an unintended server, or be read on the way, is found; a connection within this host is
-// not.
+// remote is a connection to an address.
+type remote struct {
+	net.Conn
+	to net.Addr
+}
+
+func (r remote) RemoteAddr() net.Addr { return r.to }
+
+// A connection that may have reached an unintended server, or may be read on the way, is found; a connection within
+// this host is not.
 func TestEncryption(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
@@ -25,38 +35,38 @@ func TestEncryption(t *testing.T) {
 		0o600); err != nil {
 		t.Fatal(err)
 	}
-	for url, want := range map[string]string{
-		// sslmode is prefer
-		"postgres://u:p@db/shop":                                                          "only if the server offers it",
-		"postgres://u:p@db/shop?sslmode=prefer":                                           "only if the server offers it",
-		"postgres://u:p@db/shop?sslmode=allow":                                            "only if the server offers it",
-		"postgres://u:p@db/shop?sslmode=disable":                                          "is not encrypted",
-		"postgres://u:p@db/shop?sslmode=require":                                          "is not verified",
-		"postgres://u:p@db/shop?sslmode=require&sslrootcert=" + root:                      "", // like verify-ca
-		"postgres://u:p@db/shop?sslmode=verify-ca&sslrootcert=" + root:                    "",
-		"postgres://u:p@db/shop?sslmode=verify-full&sslrootcert=" + root:                  "",
-		"postgres://u:p@db/shop?sslmode=verify-full":                                      "",
-		"postgres://u:p@127.0.0.1/shop?sslmode=disable":                                   "",
-		"postgres://u:p@localhost,[::1]/shop":                                             "",
-		"host=/var/run/postgresql user=u password=p dbname=shop":                          "",
-		"postgres://u:p@127.0.0.1,db/shop?sslmode=disable":                                "is not encrypted",
-		"postgres://u:p@127.0.0.1,db/shop?sslmode=require":                                "db:5432",
-		"postgres://u:p@one,two/shop?sslmode=verify-full&target_session_attrs=read-write": "",
+	away := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 5), Port: 5432}
+	here, socket := &net.TCPAddr{IP: net.IPv6loopback, Port: 5432}, &net.UnixAddr{Name: "/run/postgresql", Net: "unix"}
+	for _, c := range []struct {
+		to        net.Addr
+		mode      string // sslmode, and what follows it
+		encrypted bool
+		want      string
+	}{
+		{away, "disable", false, "is not encrypted"},
+		{away, "prefer", false, "is not encrypted"},
+		{away, "prefer", true, "10.0.0.5:5432"},
+		{away, "allow", true, "is not verified"},
+		{away, "require", true, "is not verified"},
+		{away, "require&sslrootcert=" + root, true, ""}, // like verify-ca
+		{away, "verify-ca&sslrootcert=" + root, true, ""},
+		{away, "verify-full", true, ""},
+		{here, "disable", false, ""},
+		{socket, "disable", false, ""},
 	} {
-		c, err := pgconn.ParseConfig(url)
+		config, err := pgconn.ParseConfig("postgres://u:p@db/shop?sslmode=" + c.mode)
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := encryption(c, variableURL, !strings.Contains(url, "sslmode=disable"))
-		if (len(found) > 0) != (want != "") ||
-			want != "" && (!strings.Contains(found[0].Found, want) || found[0].Severity != finding.Warning ||
-				!strings.Contains(found[0].Remedy, "verify-full")) {
-			t.Errorf("%s: %+v", url, found)
+		var conn net.Conn = remote{to: c.to}
+		if c.encrypted {
+			conn = tls.Client(conn, config.TLSConfig)
 		}
-	}
-	plain, _ := pgconn.ParseConfig("postgres://u:p@db/shop")
-	if found := encryption(plain, variableURL, false); len(found) != 1 ||
-		found[0].Found != "the connection is not encrypted" {
-		t.Errorf("preferred, and not had: %+v", found)
+		found := encryption(conn, config.TLSConfig, variableURL)
+		if (len(found) > 0) != (c.want != "") ||
+			c.want != "" && (!strings.Contains(found[0].Found, c.want) || found[0].Severity != finding.Warning ||
+				!strings.Contains(found[0].Remedy, "verify-full")) {
+			t.Errorf("%+v: %+v", c, found)
+		}
 	}
 }

@@ -42,22 +42,14 @@ func (m *mapping) roles() []role {
 type state struct{ Relayed, Attempt, Failed, LastError, Updated Column }
 
 func (s *state) roles() []role {
-	const again = "waits between tries begin again after a restart"
+	const counted, again = "tries are counted in memory only", "waits between tries begin again after a restart"
+	const holds, logged = "a row that is refused for good holds its key for ever", "errors are only in the log, and "
 	return []role{
 		{name: "relayed_at", column: &s.Relayed, types: timeTypes, required: true}, // unless rows are deleted
-		{
-			name: "attempt", column: &s.Attempt, types: intTypes, ddl: "integer not null default 1",
-			without: "tries are counted in memory only, and begin again after a restart",
-		},
-		{
-			name: "failed_at", column: &s.Failed, types: timeTypes, ddl: "timestamptz",
-			without: "a row that the broker refuses for good holds its key for ever",
-		},
-		{
-			name: "last_error", column: &s.LastError, types: textTypes, ddl: "text",
-			without: "why a row was refused is only in the log, and " + again,
-		},
-		{name: "updated_at", column: &s.Updated, types: timeTypes, ddl: "timestamptz", without: again},
+		{name: "attempt", column: &s.Attempt, types: intTypes, without: counted, ddl: "integer not null default 1"},
+		{name: "failed_at", column: &s.Failed, types: timeTypes, without: holds, ddl: "timestamptz"},
+		{name: "last_error", column: &s.LastError, types: textTypes, without: logged + again, ddl: "text"},
+		{name: "updated_at", column: &s.Updated, types: timeTypes, without: again, ddl: "timestamptz"},
 	}
 }
 

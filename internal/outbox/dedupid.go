@@ -1,11 +1,15 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 
+	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -53,19 +57,27 @@ func (t *Table) dedupID(message *publisher.Message, a *arena) string {
 	return asString(a.chunk[start:len(a.chunk):len(a.chunk)])
 }
 
-// An IDForm says how a message's dedup id is made.
-type IDForm struct {
-	UUID    bool // the dedup id is the row's id
-	Cluster bool // the dedup id names the server, not just the database's number there
-	Timed   bool // the dedup id holds the time of insert, for rows that have one
-	Example string
-}
-
-// IDForm reports how the dedup ids of the table's rows are made.
-func (t *Table) IDForm() IDForm {
-	f := IDForm{t.prefix == "", t.relation.cluster != "", t.mapping.Inserted.Has(), t.prefix + "1"}
-	if f.Timed {
-		f.Example += "@1767225600000000"
+// ExamineDedupIDs reports by which ids a broker that drops duplicates recognises the table's rows, and when two rows
+// could have the same id. prefix is the destination's own, if it has one.
+func (t *Table) ExamineDedupIDs(prefix string, names setting.Names) (f finding.List) {
+	const check, subject = "message_id", "Nats-Msg-Id"
+	if t.prefix == "" {
+		f.Well(check, subject, "it is the row's id, a uuid, which no row of another table in the stream may have")
+		return f
 	}
+	origin, rest, _ := strings.Cut(t.prefix, "/")
+	is, timed := "it is of the form "+cmp.Or(prefix, origin)+"/"+rest+"1", t.mapping.Inserted.Has()
+	if timed {
+		is += "@1767225600000000"
+	}
+	f.Add(check, subject, finding.WarnIf(t.relation.cluster == "" && prefix == "", is+" and does not name the "+
+		"database server, whose system identifier this role may not read: streams drop rows of another server with "+
+		"the same numbers and tables as duplicates", "grant execute on function pg_control_system() to it, or set "+
+		names.Of("DedupPrefix")+" to a name that no other service has"))
+	f.Add(check, subject, finding.WarnIf(!timed, is+", without the time of insert, since the table has no "+
+		"inserted_at: after truncate … restart identity or the restore of a backup, streams drop new rows with the "+
+		"ids of old ones as duplicates", "add a column inserted_at (timestamptz not null default now()), or change "+
+		names.Of("DedupPrefix")+" whenever ids begin again"))
+	f.Add(check, subject, finding.OKIf(f == nil, is+", which no other row has"))
 	return f
 }

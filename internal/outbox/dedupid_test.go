@@ -3,9 +3,11 @@ package outbox
 import (
 	"fmt"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
 // dedupIDs returns the ids of all pending rows.
@@ -138,10 +140,47 @@ func TestDedupIDsAreApart(t *testing.T) {
 		row.Message.Source != "/"+database+"/public.outbox_messages" {
 		t.Errorf("without the right the source is %s (%v)", row.Message.Source, err)
 	}
-	if f := table.IDForm(); f.UUID || f.Cluster || !f.Timed {
+	if f := table.ExamineDedupIDs("", nil); len(f) != 1 || f[0].Severity != finding.Warning {
 		t.Errorf("without the right: %+v", f)
 	}
-	if f := open(t, billing, Config{}).IDForm(); f.UUID || !f.Cluster || !f.Timed {
+	if f := open(t, billing, Config{}).ExamineDedupIDs("", nil); len(f) != 1 || f[0].Severity != finding.OK {
 		t.Errorf("with the right: %+v", f)
+	}
+}
+
+// Ids that two rows may share cause a warning with its remedy.
+func TestExamineDedupIDs(t *testing.T) {
+	t.Parallel()
+	const example = "7.5/public.outbox_messages/1@1767225600000000"
+	timed := mapping{Inserted: Column{Name: "inserted_at"}}
+	for name, test := range map[string]struct {
+		id, cluster string
+		mapping     mapping
+		prefix      string
+		found       []string // one word of each finding and of its remedy
+	}{
+		"uuid":            {"", "7", timed, "", []string{"uuid|"}},
+		"everything":      {"7.5/public.outbox_messages/", "7", timed, "", []string{example + "|"}},
+		"prefix":          {"5/public.outbox_messages/", "", timed, "shop", []string{"shop" + example[len("7.5"):] + "|"}},
+		"no right":        {"5/public.outbox_messages/", "", timed, "", []string{"system identifier|pg_control_system"}},
+		"no time":         {"7.5/public.outbox_messages/", "7", mapping{}, "", []string{"restart identity|inserted_at"}},
+		"prefix, no time": {"5/public.outbox_messages/", "", mapping{}, "shop", []string{"restart identity|inserted_at"}},
+		"neither": {"5/public.outbox_messages/", "", mapping{}, "", []string{
+			"system identifier|DedupPrefix", "restart identity|inserted_at",
+		}},
+	} {
+		test.mapping.relation = &relation{cluster: test.cluster}
+		found := (&Table{prefix: test.id, mapping: &test.mapping}).ExamineDedupIDs(test.prefix, nil)
+		if len(found) != len(test.found) {
+			t.Errorf("%s: %+v", name, found)
+			continue
+		}
+		for i, f := range found {
+			says, remedy, _ := strings.Cut(test.found[i], "|")
+			if !strings.Contains(f.Found, says) || !strings.Contains(f.Remedy, remedy) ||
+				(f.Severity == finding.OK) != (remedy == "") {
+				t.Errorf("%s: %+v", name, f)
+			}
+		}
 	}
 }

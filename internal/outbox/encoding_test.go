@@ -53,7 +53,7 @@ func TestEncodings(t *testing.T) {
 					t.Errorf("%s: %q", name, got)
 				}
 			}
-			_, found, err := Examine(t.Context(), s.Pool, Config{Table: sql.Table{Name: "outbox_messages"}}, "")
+			_, found, err := Examine(t.Context(), s.Pool, Config{Table: sql.Table{Name: "outbox_messages"}})
 			if err != nil || !slices.ContainsFunc(found, func(f finding.Finding) bool {
 				return f.Check == "encoding" && f.Severity == finding.Warning && strings.Contains(f.Found, encoding)
 			}) {

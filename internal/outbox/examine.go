@@ -15,11 +15,8 @@ import (
 )
 
 // Examine examines the table as [Open] does and reports every problem, not just the first, and whatever makes relaying
-// slow or less safe. channel is the channel on which the relay listens. Examine changes nothing. The returned table is
-// nil if it cannot be used.
-func Examine(
-	ctx context.Context, pool *pgxpool.Pool, config Config, channel string,
-) (t *Table, found []finding.Finding, err error) {
+// slow or less safe. Examine changes nothing. The returned table is nil if it cannot be used.
+func Examine(ctx context.Context, pool *pgxpool.Pool, config Config) (t *Table, found []finding.Finding, err error) {
 	t, problems, err := lookUp(ctx, pool, config)
 	if t == nil {
 		return nil, findings(problems), err
@@ -30,7 +27,7 @@ func Examine(
 		err = nil
 	}
 	e := examination{Table: t, subject: t.Name()}
-	e.storage(channel)
+	e.storage()
 	e.lacks(!isDenied)
 	err = errors.Join(err, e.vacuum(ctx))
 	if isDenied {
@@ -41,9 +38,9 @@ func Examine(
 	return t, e.found, err
 }
 
-// findLacks returns the warnings about columns and indexes, which need no look at the table's rows, and the reasons why
+// Lacks returns the warnings about columns and indexes, which need no look at the table's rows, and the reasons why
 // single destinations cannot use the table.
-func (t *Table) findLacks() []finding.Finding {
+func (t *Table) Lacks() []finding.Finding {
 	e := examination{Table: t, subject: t.Name()}
 	e.lacks(true)
 	return slices.DeleteFunc(e.found, func(f finding.Finding) bool {
@@ -72,7 +69,7 @@ func (e *examination) add(check string, answers ...finding.Answer) {
 func (e *examination) lacks(able bool) {
 	m, r, setting := e.mapping, e.relation, e.config.Names.Of("Columns")
 	e.add(checkRights, finding.WarnIf(r.Policies, "row security is active for role "+r.Role+": rows that its policies "+
-		"hide are never relayed, and rows that they let it see but not change are published and cannot be marked",
+		"hide are never relayed, and rows that it may see but not change are published and cannot be marked",
 		"give the relay's role a policy that lets it see and update every row, or the attribute bypassrls"))
 	e.columns()
 	e.ids()
@@ -80,18 +77,15 @@ func (e *examination) lacks(able bool) {
 		e.byState()
 		e.byKey()
 	}
-	if e.ordered(); e.config.shared() {
-		e.add(checkColumns, finding.WarnIf(!m.Txid.Has(), "there is no txid, the transaction that inserted a row: "+
-			"while one destination marks rows before another has read them, they look to it as if they had been "+
-			"committed late, and wait",
-			"alter table "+e.Quoted()+" add column txid xid8 not null default pg_current_xact_id();"))
-	}
+	e.ordered()
+	e.add(checkColumns, finding.WarnIf(e.config.shared() && !m.Txid.Has(), "there is no txid, the transaction that "+
+		"inserted a row: rows that one destination marks before another has read them look late to it, and wait",
+		"alter table "+e.Quoted()+" add column txid xid8 not null default pg_current_xact_id();"))
 	e.add(checkColumns, finding.WarnIf(len(m.ignored) > 0, "not used, since the type does not fit the name: "+
 		strings.Join(m.ignored, ", "), "rename the column, or map another one with "+setting))
 	e.add(checkColumns, finding.WarnIf(m.Key == noKey && e.config.Key.Kind != rowkey.None,
-		"no row has an ordering key, so rows are relayed without any order", "name the column of the ordering key "+
-			"with "+setting+"=key:NAME, or another source with "+e.config.Names.Of("Key")+"; none there means that "+
-			"rows have no key"))
+		"no row has an ordering key, so rows are relayed without any order", "name its column with "+setting+
+			"=key:NAME, or another source with "+e.config.Names.Of("Key")+", or none there"))
 	for _, v := range e.config.Views {
 		m, subject := e.see(v), e.Name()+", destination "+v.Name
 		switch {
@@ -112,30 +106,23 @@ func (e *examination) lacks(able bool) {
 }
 
 // storage examines the properties of the table itself: partitions, persistence, row security, encoding and trigger.
-func (e *examination) storage(channel string) {
-	r, kind, many := e.relation, "a table", 32
-	if r.partitioned() {
-		kind = "a partitioned table"
-	}
+func (e *examination) storage() {
+	r, many := e.relation, 32
 	if r.parts != nil {
 		many = 500
 	}
-	e.add(checkTable, finding.OKIf(true, fmt.Sprintf("found %s, %s", r.table, kind)))
+	e.add(checkTable, finding.OKIf(true, fmt.Sprintf("found %s, partitions: %d", r.table, r.Partitions.Number)))
 	e.add(checkTable, finding.WarnIf(r.Partitions.Number > many, fmt.Sprintf("there are %d partitions: each statement "+
-		"opens all of them, or, if they are ranges of a time, a look at all of them once a minute takes long",
-		r.Partitions.Number), "drop partitions of which every row is done (`outbox-relay prune`), or partition the "+
-		"table by time, or into fewer parts"))
+		"opens all of them, or, if they are ranges of a time, each look at the catalogue", r.Partitions.Number),
+		"drop those of which every row is done (`outbox-relay prune`), partition by time, or into fewer parts"))
 	e.add(checkTable, finding.WarnIf(r.Unlogged, "the table is unlogged: after a crash of the server it is empty, and "+
 		"what was not relayed is lost", "alter table "+e.Quoted()+" set logged;"))
-	how := `texts are published in UTF-8, and characters beyond ASCII stand in last_error as \u20ac`
-	if r.Encoding == encodingNone {
-		how = "texts are published as the bytes that the application stored, in UTF-8 only if it wrote UTF-8"
-	}
-	e.add("encoding", finding.WarnIf(r.Encoding != encodingUTF8, "the database's encoding is "+r.Encoding+": "+how,
-		"move the database to encoding UTF8"))
+	e.add("encoding", finding.WarnIf(r.Encoding != encodingUTF8, "the database's encoding is "+r.Encoding+
+		`: characters beyond ASCII stand in last_error as \u20ac, and with SQL_ASCII texts are published as they are `+
+		"stored", "move the database to encoding UTF8"))
 
 	const again = "apply again what `outbox-relay schema --doorbell` prints"
-	d, listen := r.Doorbell, e.config.Names.Of("ListenChannel")
+	d, channel, listen := r.Doorbell, e.config.Channel, e.config.Names.Of("ListenChannel")
 	e.add("doorbell",
 		finding.OKIf(!d.Found, "there is no doorbell trigger; a sleeping relay finds rows at its next poll "+
 			"(`outbox-relay schema --doorbell` prints the trigger)"),
@@ -160,23 +147,19 @@ func (e *examination) columns() {
 		add = "name them in " + e.view.Names.Of("Columns") + ", and run what `outbox-relay schema --destination " +
 			e.view.Name + "` prints"
 	}
-	var has, without, costs []string
+	var has, lacks []string
 	for _, r := range roles {
-		switch c := *r.column; {
-		case c.Has():
+		if c := *r.column; c.Has() {
 			has = append(has, r.name+": "+c.Plain+" "+c.Type)
-		case r.without != "":
-			without = append(without, r.name)
-			if !strings.HasSuffix(strings.Join(costs, "; "), r.without) { // two columns have one consequence
-				costs = append(costs, r.without)
-			}
+		} else if r.without != "" {
+			lacks = append(lacks, r.name+" ("+r.without+")")
 		}
 	}
 	e.add(checkColumns, finding.OKIf(true, strings.Join(has, ", ")+key))
-	cost := strings.Join(costs, "; ")
+	without := "there is no " + strings.Join(lacks, ", ")
 	e.add(checkColumns,
-		finding.OKIf(e.view.RelayedOf != nil && len(has) == 1, "with relayed_at alone: "+cost),
-		finding.WarnIf(len(without) > 0 && !m.delete, "there is no "+strings.Join(without, ", ")+": "+cost, add))
+		finding.OKIf(e.view.RelayedOf != nil && len(has) == 1, without),
+		finding.WarnIf(lacks != nil && !m.delete, without, add))
 }
 
 const checkOrder = "order"
@@ -188,20 +171,19 @@ func (e *examination) ordered() {
 		e.config.Names.Of("Columns") + "=order:NAME"
 	timed := slices.Contains(timeTypes, c.OID)
 	e.add(checkOrder, finding.OKIf(!c.NotNull, fmt.Sprintf("%s may be NULL: rows without it come after all others, "+
-		"and each poll begins at the first pending row instead of a recent one; alter table %s alter column %s set "+
-		"not null avoids both", c.Plain, e.Quoted(), c.Name)))
+		"and each poll begins at the first pending row; alter table %s alter column %s set not null avoids both",
+		c.Plain, e.Quoted(), c.Name)))
+	order := "rows are taken in the order of " + c.Plain
 	e.add(checkOrder,
 		finding.WarnIf(timed && strings.Contains(c.Type, "(0)"), c.Plain+" holds whole seconds: rows of one key "+
 			"within a second are relayed in the order of their ids", add),
-		finding.OKIf(timed, "rows are taken in the order of "+c.Plain+", then of the id"),
-		finding.WarnIf(!slices.Contains(intTypes, c.OID), "rows are taken in the order of "+
-			c.Plain+" "+c.Type+", which does not grow with time: a key's rows leave in another order than they were "+
-			"written, and rows after those read last wait for the reconciliation scan", add),
-		finding.WarnIf(c.Cache > 1, fmt.Sprintf("the sequence of %s hands out %d values to each session ahead, so a "+
-			"later row may get a smaller one: such rows leave in another order than they were written",
-			c.Plain, c.Cache),
+		finding.OKIf(timed, order+", then of the id"),
+		finding.WarnIf(!slices.Contains(intTypes, c.OID), order+" "+c.Type+", which does not grow with time: rows of "+
+			"a key leave in another order than they were written, and some wait for the reconciliation scan", add),
+		finding.WarnIf(c.Cache > 1, fmt.Sprintf("the sequence of %s hands out %d values to each session ahead: rows "+
+			"of a key may leave in another order than they were written", c.Plain, c.Cache),
 			"alter sequence … cache 1 for the sequence of "+e.Quoted()+"."+c.Name),
-		finding.OKIf(true, "rows are taken in the order of "+c.Plain))
+		finding.OKIf(true, order))
 }
 
 // vacuum examines dead rows, which every read would have to step over.
@@ -211,12 +193,11 @@ func (e *examination) vacuum(ctx context.Context) error {
 		return err
 	}
 	live, dead, off := size.LiveRows, size.DeadRows, size.Unvacuumed
-	const many = 200_000
 	counts := fmt.Sprintf("%d dead rows beside %d live ones", dead, live)
 	e.add("vacuum",
-		finding.WarnIf(off != "", "autovacuum is switched off for "+off+": each relayed row leaves a dead one behind, "+
-			"and reads become slower and slower", "alter table "+off+" reset (autovacuum_enabled);"),
-		finding.WarnIf(dead > many && dead > live/2, counts, "end transactions that have been open for long, then "+
+		finding.WarnIf(off != "", "autovacuum is switched off for "+off+": each relayed row leaves a dead one, and "+
+			"reads become slower and slower", "alter table "+off+" reset (autovacuum_enabled);"),
+		finding.WarnIf(dead > max(200_000, live/2), counts, "end transactions that have been open for long, then "+
 			"vacuum "+e.Quoted()+"; let autovacuum begin sooner, for each partition if there are some: alter table "+
 			e.Quoted()+" set (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000);"),
 		finding.OKIf(true, counts))

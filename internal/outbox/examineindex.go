@@ -11,7 +11,7 @@ const checkIndex = "index"
 func (e *examination) byKey() {
 	m := e.mapping
 	const cost = "while rows are refused, or a topic is missing, each round of retries passes over all pending rows"
-	create := e.createPending(m.keyHash() + ", " + m.rankFirst() + m.Order.Name)
+	create := e.createPending(m.keyHash()+", "+m.rankFirst()+m.Order.Name, pattern.Always)
 	e.add(checkIndex,
 		finding.OKIf(m.keyIndex, "pending rows of a key are found by an index"),
 		finding.WarnIf(m.keyVaries, "no index of pending rows by key is possible, since the text of the key's type "+
@@ -25,7 +25,7 @@ func (e *examination) byKey() {
 func (e *examination) byState() {
 	m, available := e.mapping, e.mapping.Available
 	order, untimed, timed := m.position().columns(), available.Name+" is null", available.Name+" is not null"
-	create := e.createPending(order)
+	create := e.createPending(order, pattern.Always)
 	if m.dueIndex {
 		create = e.createPending(order, untimed)
 	}
@@ -33,28 +33,24 @@ func (e *examination) byState() {
 	e.add(checkIndex,
 		finding.WarnIf(m.Rank.Has() && !m.followed,
 			"no index of pending rows by priority: each poll reads and sorts all that is pending", create),
-		finding.WarnIf(!m.followed, "no index of pending rows in their order: each poll reads the "+
-			"table, so polls are made less often, and "+left, create),
+		finding.WarnIf(!m.followed, "no index of pending rows in their order: each poll reads the table, so polls are "+
+			"made less often, and "+left, create),
 		finding.WarnIf(e.view.Columns != nil && !m.filtered, "the index of pending rows also holds those that the "+
-			"destination never takes, for ever: each read steps over all of them, and "+left, create),
-		finding.WarnIf(!m.Rank.Has() && m.relayedFirst && m.failedToo, "the index of pending rows holds failed ones "+
-			"too: while many rows have failed, each poll steps over all of them", create),
+			"destination never takes: each read steps over all of them, and "+left, create),
+		finding.WarnIf(!m.Rank.Has() && m.relayedFirst && m.failedToo,
+			"the index of pending rows holds failed ones too: each poll steps over all of them", create),
 		finding.OKIf(true, "pending rows are read in order from an index"))
-	if m.Failed.Has() {
-		e.add(checkIndex,
-			finding.WarnIf(!m.failedIndex, "no index of failed rows: the gauge failed_rows is left out, and looking "+
-				"for failed rows reads the table",
-				e.CreateFailedIndex()),
-			finding.OKIf(true, "failed rows are read in order from an index"))
-	}
+	e.add(checkIndex,
+		finding.WarnIf(m.Failed.Has() && !m.failedIndex, "no index of failed rows: the gauge failed_rows is left out, "+
+			"and looking for failed rows reads the table", e.CreateFailedIndex()),
+		finding.OKIf(m.Failed.Has(), "failed rows are read in order from an index"))
 	if !available.Has() {
 		return
 	}
 	name, quoted := available.Plain, available.Name
 	e.add(checkIndex,
 		finding.WarnIf(!m.dueIndex, "no index of due times: rows with "+name+" are looked for among all that are "+
-			"scheduled for later, and relayed half a second late, or many seconds while hundreds of thousands are",
-			e.createPending(quoted+", "+order, timed)),
+			"scheduled, and relayed the later the more there are", e.createPending(quoted+", "+order, timed)),
 		finding.OKIf(!available.NotNull, "rows with "+name+" are read by that time, from an index; they keep no order"),
 		finding.WarnIf(true, name+" is never null: every row is read by that time, and rows of one key keep no order",
 			"let "+name+" be null in rows that are to be relayed at once and in order: alter table "+e.Quoted()+
@@ -70,27 +66,21 @@ func (e *examination) ids() {
 	if apart {
 		without = "each try of a row that has no key and was refused or held"
 	}
-	text := "no unique index holds " + id.Plain + " alone, so two rows may have one id: rows are distinguished by " +
-		"their places, a row that is changed while it is relayed is published again, and consumers or JetStream may " +
-		"drop one of two messages with one id"
+	text := "no unique index holds " + id.Plain + " alone, so two rows may have one id: one of their messages may be " +
+		"dropped as a duplicate, and a row that is changed while it is relayed is published again"
 	remedy := "create unique index concurrently on " + e.Quoted() + " (" + id.Name + ");"
 	if !id.NotNull {
 		remedy = "alter table " + e.Quoted() + " alter " + id.Name + " set not null; " + remedy
 	}
 	e.add("id",
-		finding.WarnIf(apart && (e.relation.Children || e.relation.partitioned()), text, "let every writer "+
-			"draw ids that are used once in all these tables, uuids for example: an index sees to it only where a "+
-			"table is partitioned by the id"),
+		finding.WarnIf(apart && (e.relation.Children || e.relation.partitioned()), text,
+			"let every writer draw ids that are used once in all these tables, uuids for example"),
 		finding.WarnIf(apart, text, remedy))
 	e.add(checkIndex, finding.WarnIf(!e.mapping.IDIndexed,
 		"no index by "+id.Plain+": "+without+" reads the whole table", e.CreateIndex(id.Name, pattern.Always)))
 }
 
-// createPending returns the statement that creates an index of pending rows that meet further conditions.
-func (e *examination) createPending(columns string, more ...string) string {
-	where := pattern.And(e.mapping.Pending, e.mapping.Taken)
-	for _, condition := range more {
-		where = pattern.And(where, condition)
-	}
-	return e.CreateIndex(columns, where)
+// createPending returns the statement that creates an index of pending rows that meet a further condition.
+func (e *examination) createPending(columns, also string) string {
+	return e.CreateIndex(columns, pattern.And(pattern.And(e.mapping.Pending, e.mapping.Taken), also))
 }

@@ -124,21 +124,14 @@ func (m *mapping) demands() {
 			"%s requires a payload of type text or varchar, and column %s of table %s has type %s",
 			setting, m.Payload.Plain, table, m.Payload.Type)
 	}
-	// For rows that failed or were relayed elsewhere, age counts from then.
-	for _, need := range []struct {
-		name  string
-		found bool
-	}{{"failed_at", m.Failed.Has()}, {"inserted_at", m.since().Has()}} {
-		if v.Expires && !need.found {
-			setting := m.config.Names.Of("Columns")
-			if v.Columns != nil && need.name == "failed_at" {
-				setting = v.Names.Of("Columns")
-			}
-			m.fail("add the column, name the one that serves in "+setting+", or remove "+v.Names.Of("MaxAge"),
-				"table %s has no column %s, which destination %s needs for rows to fail for their age",
-				table, need.name, v.Name)
+	expires := func(name string, c Column) {
+		if v.Expires && !c.Has() {
+			m.fail("add the column, name another one for it, or remove "+v.Names.Of("MaxAge"), "table %s has no "+
+				"column %s, which destination %s needs for rows to fail for their age", table, name, v.Name)
 		}
 	}
+	expires("failed_at", m.Failed)
+	expires("inserted_at", m.since()) // or when they failed or were relayed elsewhere
 	if setting := v.Names.Of("BlockFailed"); v.BlockFailed && m.Failed.Has() && m.Key != noKey && !m.failedIndex {
 		m.problems = append(m.problems, problem(checkTable,
 			m.CreateFailedIndex()+" or remove "+setting,
@@ -242,8 +235,8 @@ func (m *mapping) pendingByID() string {
 	return isNull(nulls...)
 }
 
-// describe returns the mapping for the log.
-func (m *mapping) describe() (found []any) {
+// Describe returns the mapping as key and value pairs for a log line.
+func (m *mapping) Describe() (found []any) {
 	for _, r := range m.found() {
 		text := "none"
 		if c := *r.column; c.Has() {

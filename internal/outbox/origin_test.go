@@ -303,7 +303,7 @@ func TestIndexOfTheOrigin(t *testing.T) {
 				t.Errorf("%s: an index of pending rows: %v, want %v", v.Name, !want, want)
 			}
 		}
-		_, found, err := Examine(t.Context(), s.Pool, Config{Table: messages, Views: []View{orders, dead, notice}}, "")
+		_, found, err := Examine(t.Context(), s.Pool, Config{Table: messages, Views: []View{orders, dead, notice}})
 		warned := 0
 		for _, f := range found {
 			if f.Severity == finding.Warning && strings.Contains(f.Found, "no index of pending rows in their order") {

@@ -94,7 +94,7 @@ func TestOwnSchema(t *testing.T) {
 			}
 			check := func(when string, want map[string]string) {
 				t.Helper()
-				opened, found, err := Examine(t.Context(), s.Pool, config, "")
+				opened, found, err := Examine(t.Context(), s.Pool, config)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -192,7 +192,7 @@ func TestOwnConnections(t *testing.T) {
 			_, left := table.Left(t.Context(), new(End))
 			_, tallied := table.Tally(t.Context(), Takers{SQL: "0"})
 			current, _, looked := table.Current(t.Context())
-			_, _, examined := Examine(t.Context(), s.Pool, table.config, "")
+			_, _, examined := Examine(t.Context(), s.Pool, table.config)
 			settled := settle(t.Context(), table, rows[2:])
 			if err := errors.Join(keys, rehearsed, refused, free, left, tallied, looked, examined, settled); err != nil ||
 				!current {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -222,7 +223,10 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (unwritten map[s
 			if r.Untried {
 				return number(r.Attempt)
 			}
-			return number(min(r.Attempt, t.maxAttempt()-1) + 1)
+			if t.Attempt.OID == pgtype.Int2OID { // the only type whose end a row may reach
+				return number(min(r.Attempt, math.MaxInt16-1) + 1)
+			}
+			return number(r.Attempt + 1)
 		}),
 		column(pgtype.TextOID, func(r Refusal) []byte { return []byte(t.clean(r.Error)) }),
 		column(pgtype.BoolOID, func(r Refusal) []byte {

@@ -4,15 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 	"net/url"
 	"reflect"
 	"slices"
 
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
 // A Table is the outbox as [Open] found it. Its methods are safe for concurrent use. They block, and each takes a
@@ -27,7 +24,6 @@ type Table struct {
 	rowOID uint32 // type of the elements of an array of identities
 	maxRow int64  // limit of the bytes of a row that are read
 
-	lacks  []finding.Finding
 	denied map[string]*SetupError // destinations whose statements the server does not accept, by name
 
 	description
@@ -55,7 +51,6 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 	if err := t.checkAccess(ctx); err != nil {
 		return nil, err
 	}
-	t.lacks = t.findLacks()
 	limited, cancel := context.WithTimeout(ctx, rangePatience)
 	defer cancel()
 	if _, err := t.followPartitions(limited, t.relation); server(err).Code == "" && err != nil {
@@ -154,12 +149,6 @@ func (t *Table) Quoted() string { return t.relation.table.Quoted() }
 // Encoding returns the database's encoding.
 func (t *Table) Encoding() string { return t.relation.Encoding }
 
-// Lacks returns the columns and indexes that the table or a destination should have, each with its remedy.
-func (t *Table) Lacks() []finding.Finding { return t.lacks }
-
-// Describe returns the mapping as key and value pairs for a log line.
-func (t *Table) Describe() []any { return t.mapping.describe() }
-
 // Ordinal reports whether order values are numbers or times and never NULL, so that [Position.Ordinal] can be compared.
 // In a table whose order may be NULL, rows without an order value come after all others, and each first page of a tail
 // begins at the very beginning.
@@ -191,14 +180,3 @@ func (t *Table) KeepsErrors() bool { return t.mapping.LastError.Has() }
 
 // KeepsAttempts reports whether attempts are counted in the table.
 func (t *Table) KeepsAttempts() bool { return t.mapping.Attempt.Has() }
-
-// maxAttempt is the largest number that the attempt column holds.
-func (t *Table) maxAttempt() int64 {
-	switch c := t.mapping.Attempt; {
-	case c.Has() && c.OID == pgtype.Int2OID:
-		return math.MaxInt16
-	case c.Has() && c.OID == pgtype.Int4OID:
-		return math.MaxInt32
-	}
-	return math.MaxInt64
-}

@@ -149,7 +149,7 @@ func TestColumnsThatAreMissing(t *testing.T) {
 	if current, _, err := table.Current(t.Context()); err != nil || !current {
 		t.Errorf("current %v, %v", current, err)
 	}
-	_, found, err := Examine(t.Context(), s.Pool, config, "")
+	_, found, err := Examine(t.Context(), s.Pool, config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func TestIndexOfADestination(t *testing.T) {
 				config := Config{Views: []View{{Name: "rest"}, audit}, Table: messages}
 				look := func() (measured bool, remedy string) {
 					t.Helper()
-					table, found, err := Examine(t.Context(), s.Pool, config, "")
+					table, found, err := Examine(t.Context(), s.Pool, config)
 					if err != nil {
 						t.Fatal(err)
 					}

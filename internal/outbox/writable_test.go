@@ -80,7 +80,7 @@ func TestUnwritableTables(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			_, found, err := Examine(t.Context(), own, config, "")
+			_, found, err := Examine(t.Context(), own, config)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -24,7 +24,7 @@ func TestDoctor(t *testing.T) {
 	nats, rabbit, _ := strings.Cut(brokers, "\n### RabbitMQ\n")
 	var all []string
 	for directory, part := range map[string]string{
-		"cli/doctor.go": common, "internal/doctor/*.go": common + nats, "internal/outbox/*.go": common,
+		"cli/doctor.go": common, "internal/doctor/*.go": common, "internal/outbox/*.go": common + nats,
 		"internal/inspect/*.go":       common,
 		"publisher/kafka/examine*.go": common + kafka, "publisher/nats/examine*.go": common + nats,
 		"publisher/amqp/examine*.go": common + rabbit,
