@@ -49,12 +49,11 @@ func (s *session) take(ctx context.Context, g *Group, l locks) (_ locks, contest
 		l.mine.Add(shard)
 		l.taken.Add(shard)
 	}
-	if len(got) == 0 {
-		return l, false, nil
+	if len(got) > 0 {
+		s.held = true
+		s.Logger.Info("acquired shards", s.about(g, "shards", len(got), "owned", l.mine.Len(), "of", s.Shards,
+			"before", before.Len(), "replicas", l.replicas)...)
 	}
-	s.held = true
-	s.Logger.Info("acquired shards", s.about(g, "shards", len(got), "owned", l.mine.Len(), "of", s.Shards,
-		"before", before.Len(), "replicas", l.replicas)...)
 	return l, false, nil
 }
 

@@ -110,9 +110,6 @@ func (j *job) resends() bool {
 // earlier call is resolved: that batch is sent first, by this very job, and its answer settles the message.
 func (j *job) compact() {
 	c := j.call
-	if !c.troubled && !c.recalls {
-		return
-	}
 	j.queue = slices.DeleteFunc(j.queue[j.next:], func(i int32) bool {
 		if c.blocked(i) {
 			return true

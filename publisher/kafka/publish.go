@@ -21,10 +21,9 @@ type call struct {
 	keys      keyorder.Order
 
 	// Answers. A key group is named by the index of its first message.
-	failed   []bool // by key group: a message was not accepted
-	copied   []bool // by message: the broker may hold it once more, see publisher.Republish
-	troubled bool   // a message was not accepted
-	recalls  bool   // messages of the call may be in a batch of an earlier call
+	failed  []bool // by key group: a message was not accepted
+	copied  []bool // by message: the broker may hold it once more, see publisher.Republish
+	recalls bool   // messages of the call may be in a batch of an earlier call
 
 	// Routing: where each message goes.
 	topics map[string]*use
@@ -79,7 +78,7 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 // which cost a tenth of the publisher's processor time if they were allocated for each call.
 func (c *call) reset(messages []publisher.Message, errs []error) {
 	n := len(messages)
-	c.messages, c.errs, c.now, c.count, c.troubled = messages, errs, time.Now(), 0, false
+	c.messages, c.errs, c.now, c.count = messages, errs, time.Now(), 0
 	c.failed, c.copied = zeroed(c.failed, n), zeroed(c.copied, n)
 	c.route, c.last = zeroed(c.route, n), zeroed(c.last, n)
 	clear(c.topics)
@@ -102,14 +101,12 @@ func (c *call) blocked(i int32) bool {
 	return group != keyorder.None && c.failed[group]
 }
 
-// fail answers one message and blocks its key. compact looks for messages of blocked keys only in troubled calls, so a
-// call without a failure does not pay for it.
+// fail answers one message and blocks its key.
 func (c *call) fail(i int32, err error) {
 	c.errs[i] = err
 	if group := c.keys.First[i]; group != keyorder.None {
 		c.failed[group] = true
 	}
-	c.troubled = true
 }
 
 // settle gives the answers of routing, and enforces the prefix rule. A message that cannot be sent is answered only if

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -14,6 +15,9 @@ const (
 	// signTime is how long a server may take to send anything at all after it was greeted. Healthy ones take
 	// milliseconds; a garbage collection or a packet that is lost on the way takes some tenths of a second.
 	signTime = time.Second
+	// renewPause is how long an outdated link is left alone after no other could be made. Calls may have to wait while
+	// that is tried, and the broker logs each refusal.
+	renewPause = 10 * time.Second
 )
 
 // A Keeper keeps one link of a publisher up, and lends it to calls:
@@ -51,9 +55,12 @@ type Keeper[L Link] struct {
 	// Replaced is told that another link takes the place of a silent one.
 	Replaced func(silent, next L)
 
-	begun   sync.Once
-	look    chan struct{} // holds a request for a check
-	renewal Renewal       // belongs to the goroutine
+	begun sync.Once
+	look  chan struct{} // holds a request for a check
+
+	// What is known of tries to replace an outdated link; both belong to the goroutine.
+	renew time.Time // earliest time of the next try
+	stays string    // why the last one failed, as it was told
 
 	mu    sync.Mutex
 	link  L             // zero while there is none
@@ -185,13 +192,16 @@ func (k *Keeper[L]) hold(ctx context.Context, link L) (next L, err error) {
 // made, the new one is closed, and the old one stays.
 func (k *Keeper[L]) check(ctx context.Context, link L) (next L) {
 	var none L
-	if k.renewal.Due() && k.Outdated(link) {
+	if !time.Now().Before(k.renew) && k.Outdated(link) {
 		next, err := k.Dial(ctx)
-		if k.renewal.Ended(err) && ctx.Err() == nil {
-			k.Stays(link, err)
-		}
 		if err == nil {
+			k.stays = ""
 			return next
+		}
+		k.renew = time.Now().Add(renewPause)
+		if why := errtext.Line(err); why != k.stays && ctx.Err() == nil {
+			k.stays = why
+			k.Stays(link, err)
 		}
 	}
 	begun := time.Now()
