@@ -32,8 +32,7 @@ type connection struct {
 	pool    chan *channel // channels that no call uses; in place of nil, one may be opened
 	limit   string        // what allows no further channels than those of the pool; empty for nothing
 
-	token string // token with which it has logged in; empty if there was none
-	user  string // user that has logged in; empty if the broker derives it from a certificate or a token
+	user string // user that has logged in; empty if the broker derives it from a certificate or a token
 
 	closing atomic.Bool // this client ends the connection
 	refused atomic.Bool // the broker has refused access, and the login has not been checked since

@@ -100,7 +100,7 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string, channels int
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	conn := &connection{
 		State: connect.State{Ended: make(chan struct{})}, p: p, made: time.Now(), address: address(uri), uri: uri,
-		token: token, limit: limit, busy: map[*channel]struct{}{},
+		limit: limit, busy: map[*channel]struct{}{},
 	}
 	// Only then does the broker know the user under the name in the URL, which user_id is compared with.
 	if !a.token && !slices.Contains(a.mechanisms, mechanismExternal) {

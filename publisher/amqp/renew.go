@@ -53,10 +53,10 @@ func (p *Publisher) outdated(live *connection) bool {
 	}
 	if refused && time.Since(live.made) >= tokenRest {
 		live.made = time.Now()
-		p.config.Tokens.Refused(live.token)
+		p.config.Tokens.Refused(live.uri.Password)
 	}
 	token, err := p.newToken(p.life.Ctx)
-	return err != nil || token != live.token
+	return err != nil || token != live.uri.Password
 }
 
 // leaves reports whether to leave the connection's node because the node confirms nothing.
