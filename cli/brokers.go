@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"strings"
 
 	"github.com/segmentio/kafka-go/sasl"
 
@@ -30,21 +29,15 @@ func (p *program) newPublisher(c *config.Config, number int, out io.Writer, logg
 	publisher.Publisher, error,
 ) {
 	d := &c.Destinations[number]
-	secure := func() (*tls.Config, error) { return newTLS(d, d.SettingName) }
-	if d.Broker.TLS { // errors in the settings need not wait for a connection
-		if _, err := secure(); err != nil {
-			return nil, fmt.Errorf("destination %s: %w", d.Name, err)
-		}
-	}
+	secure := func() (*tls.Config, error) { return newTLS(d) }
 	logger = logger.With("destination", d.Name)
-	names := setting.Names(d.SettingName)
 	switch d.Broker.Protocol {
 	case publisher.ProtocolKafka:
-		return newKafka(d, names, secure, logger)
+		return newKafka(d, secure, logger)
 	case publisher.ProtocolNATS:
-		return newNATS(d, names, secure, logger)
+		return newNATS(d, secure, logger)
 	case publisher.ProtocolAMQP:
-		return newAMQP(d, names, secure, logger), nil
+		return newAMQP(d, secure, logger), nil
 	}
 	if open := p.schemes[d.Broker.Scheme]; open != nil {
 		return open(d.PublishURL.Read, logger)
@@ -52,22 +45,10 @@ func (p *program) newPublisher(c *config.Config, number int, out io.Writer, logg
 	return stdout.New(out), nil
 }
 
-// withPort adds the default port to hosts without one.
-func withPort(hosts []string, port string) []string {
-	with := make([]string, len(hosts))
-	for i, host := range hosts {
-		with[i] = host
-		if end := strings.LastIndexByte(host, ']'); !strings.Contains(host[end+1:], ":") {
-			with[i] = host + ":" + port
-		}
-	}
-	return with
-}
-
 // newTLS makes the client's TLS configuration with the present authorities. The client certificate is read again at
 // each handshake, so that a renewed one is used.
-func newTLS(d *config.Destination, names setting.Names) (*tls.Config, error) {
-	t := d.TLS
+func newTLS(d *config.Destination) (*tls.Config, error) {
+	t, names := d.TLS, setting.Names(d.SettingName)
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if t.CA.IsSet() {
 		ca, err := t.CA.Read()
@@ -99,18 +80,18 @@ func newTLS(d *config.Destination, names setting.Names) (*tls.Config, error) {
 
 // newKafka makes the publisher of a Kafka destination. Certificates and credentials are read again for each
 // connection.
-func newKafka(d *config.Destination, names setting.Names, secure func() (*tls.Config, error), logger *slog.Logger) (
+func newKafka(d *config.Destination, secure func() (*tls.Config, error), logger *slog.Logger) (
 	publisher.Publisher, error,
 ) {
 	c := kafka.Config{
-		Brokers: withPort(d.Broker.Hosts, "9092"), PartitionHeader: d.Kafka.PartitionHeader,
-		SendingTime: d.Kafka.Timestamp == config.TimestampNow, ClientID: clientName, SettingName: names, Logger: logger,
+		Brokers: d.Broker.Hosts, PartitionHeader: d.Kafka.PartitionHeader,
+		SendingTime: d.Kafka.Timestamp == config.TimestampNow, ClientID: clientName, SettingName: d.SettingName,
+		Logger: logger,
 	}
-	var err error
-	if c.Compression, err = kafka.Compression(d.Kafka.Compression); err != nil {
-		return nil, fmt.Errorf("destination %s: %w", d.Name, err)
-	}
-	if c.Partitioner, err = kafka.ParsePartitioner(d.Kafka.Partitioner); err != nil {
+	var err, wrong error
+	c.Compression, err = kafka.Compression(d.Kafka.Compression)
+	c.Partitioner, wrong = kafka.ParsePartitioner(d.Kafka.Partitioner)
+	if err := errors.Join(err, wrong); err != nil {
 		return nil, fmt.Errorf("destination %s: %w", d.Name, err)
 	}
 	if d.Broker.TLS {
@@ -152,13 +133,13 @@ func readPair(a, b config.Secret) (first, second string, err error) {
 
 // newNATS makes the publisher of a NATS destination. Certificates and credentials are read again for each
 // connection.
-func newNATS(d *config.Destination, names setting.Names, secure func() (*tls.Config, error), logger *slog.Logger) (
+func newNATS(d *config.Destination, secure func() (*tls.Config, error), logger *slog.Logger) (
 	publisher.Publisher, error,
 ) {
 	c := nats.Config{
-		Servers: withPort(d.Broker.Hosts, "4222"), Auth: natsAuth(d), TLSFirst: d.NATS.TLSFirst,
+		Servers: d.Broker.Hosts, Auth: natsAuth(d), TLSFirst: d.NATS.TLSFirst,
 		Stream: d.NATS.Stream, Domain: d.NATS.Domain, InboxPrefix: d.NATS.InboxPrefix,
-		Name: clientName, SettingName: names, Logger: logger,
+		Name: clientName, SettingName: d.SettingName, Logger: logger,
 		Timeout: d.PublishTimeout,
 	}
 	if d.Broker.TLS {
@@ -193,12 +174,11 @@ func natsAuth(d *config.Destination) func() (nats.Auth, error) {
 
 // newAMQP makes the publisher of an AMQP destination. Certificates and the URL with its credentials are read
 // again for each connection.
-func newAMQP(d *config.Destination, names setting.Names, secure func() (*tls.Config, error), logger *slog.Logger,
-) publisher.Publisher {
+func newAMQP(d *config.Destination, secure func() (*tls.Config, error), logger *slog.Logger) publisher.Publisher {
 	c := amqp.Config{
 		URL: d.PublishURL.Read, Mechanism: d.AMQPMechanism, Exchange: d.AMQPExchange,
 		Unrouted: !d.AMQPMandatory, Name: clientName,
-		SettingName: names, Logger: logger, TLS: secure,
+		SettingName: d.SettingName, Logger: logger, TLS: secure,
 	}
 	if o := d.AMQPOAuth; o.IsSet() {
 		c.Tokens = newTokens(o, "OUTBOX_AMQP_OAUTH_", d.TLS, logger)

@@ -32,11 +32,7 @@ Exit status: 0 when there is no error (warnings are allowed), 1 when there is on
 			return usageError(err)
 		}
 		defer func() { _ = a.close() }() // problems of the connections have already been reported
-		d, err := newDoctor(a, c)
-		if err != nil {
-			return usageError(err)
-		}
-		report := d.Examine(cmd.Context())
+		report := newDoctor(a, c).Examine(cmd.Context())
 		write := report.WriteText
 		if asJSON {
 			write = report.WriteJSON
@@ -54,15 +50,12 @@ Exit status: 0 when there is no error (warnings are allowed), 1 when there is on
 }
 
 // newDoctor makes a doctor of a relay's parts.
-func newDoctor(a *assembly, c *config.Config) (*doctor.Doctor, error) {
-	plan, routes, err := planOf(c)
-	if err != nil {
-		return nil, err
-	}
+func newDoctor(a *assembly, c *config.Config) *doctor.Doctor {
+	plan, routes := planOf(c)
 	plan.Channel = c.ListenChannel
 	d := &doctor.Doctor{Pool: a.pool, Connect: a.config.Connect, Outbox: plan}
 	for i, to := range a.config.Destinations {
 		d.Destinations = append(d.Destinations, doctor.Destination{Route: routes[i], Publisher: to.Publisher})
 	}
-	return d, nil
+	return d
 }

@@ -29,16 +29,13 @@ replay, and with --for prune for the command prune.`,
 		if role == "" {
 			return usageError(errors.New("grants requires --role NAME, the database role of the relay"))
 		}
-		table, err := sql.ParseTable(c.Table)
-		if err != nil {
-			return err
-		}
 		rights, err := rightsFor(purpose, c)
 		if err != nil {
 			return usageError(err)
 		}
-		rights.Table, rights.Role = table, role
-		_, err = io.WriteString(cmd.OutOrStdout(), assumesPublic(table)+sql.Grants(rights))
+		plan, _ := planOf(c)
+		rights.Table, rights.Role = plan.Table, role
+		_, err = io.WriteString(cmd.OutOrStdout(), assumesPublic(plan.Table)+sql.Grants(rights))
 		return err
 	})
 	cmd.Flags().StringVar(&role, "role", "", "the database role of the relay, as it is named (not quoted)")

@@ -24,10 +24,7 @@ type operating struct {
 // openOutbox opens the table as each destination sees it.
 func openOutbox(ctx context.Context, c *config.Config) (*operating, error) {
 	r := relayConfig(c, slog.New(slog.DiscardHandler))
-	settings, routes, err := rowsOnly(c)
-	if err != nil {
-		return nil, usageError(err)
-	}
+	settings, routes := rowsOnly(c)
 	// A pooler lends its sessions for one transaction each, with whatever settings they have.
 	database := c.Database
 	database.URL = database.DirectURL
@@ -49,7 +46,7 @@ func openOutbox(ctx context.Context, c *config.Config) (*operating, error) {
 
 // planOf returns how the settings' relay understands its table, and where the rows go. The relay does the same with its
 // own configuration, which has no types that only this module can name.
-func planOf(c *config.Config) (plan outbox.Config, routes []*route.Route, err error) {
+func planOf(c *config.Config) (plan outbox.Config, routes []*route.Route) {
 	plan = outbox.Config{
 		Columns: c.Columns, Delete: c.Delete, MaxRow: c.MaxRowBytes, Shards: c.Shards,
 		Names: c.SettingName,
@@ -66,22 +63,19 @@ func planOf(c *config.Config) (plan outbox.Config, routes []*route.Route, err er
 			TopicText: d.Topic, ExchangeText: d.Exchange, TimeColumn: d.TimeColumn, WireFormat: d.WireFormat,
 		})
 	}
-	plan, found := route.Plan(plan, c.Table, c.Key, routes)
-	for _, problem := range found {
-		err = problem
-	}
-	return plan, routes, err
+	plan, _ = route.Plan(plan, c.Table, c.Key, routes) // config has reported problems
+	return plan, routes
 }
 
 // rowsOnly returns the table's configuration for commands that examine rows and publish none. A template that names
 // what the table lacks does not keep them from the table: the topics of such messages are NULL.
-func rowsOnly(c *config.Config) (outbox.Config, []*route.Route, error) {
-	plan, routes, err := planOf(c)
+func rowsOnly(c *config.Config) (outbox.Config, []*route.Route) {
+	plan, routes := planOf(c)
 	plan.Looks = true
 	for i := range plan.Views {
 		plan.Views[i].Extra = []int{}
 	}
-	return plan, routes, err
+	return plan, routes
 }
 
 // viewed opens the table as each destination sees it.

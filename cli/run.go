@@ -41,10 +41,7 @@ begins when they become available.`,
 func run(ctx context.Context, c *config.Config, a *assembly, logger *slog.Logger) error {
 	build := thisBuild()
 	logger.Info("starting", "version", build.Version, "commit", build.Commit)
-	settings, _, err := rowsOnly(c)
-	if err != nil {
-		return usageError(err)
-	}
+	settings, _ := rowsOnly(c)
 	cleaner := &operate.Cleaner{After: c.PruneAfter, Logger: logger}
 	cleaner.Open = func(ctx context.Context) (*operate.Outbox, error) {
 		return viewed(ctx, a.pool, a.config.Connect, settings)

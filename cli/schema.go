@@ -38,17 +38,9 @@ rows that are due at once. They let the relay publish such rows on time, however
 drops partitions in which every row is done. Print it again when a destination gets columns of its own.`,
 		Example: `  outbox-relay schema --doorbell | psql "$OUTBOX_DATABASE_URL"`,
 	}, func(cmd *cobra.Command, c *config.Config) error {
-		table, err := sql.ParseTable(c.Table)
-		if err != nil {
-			return err
-		}
+		settings, _ := rowsOnly(c)
+		table := settings.Table
 		text, view := sql.SchemaNamed(table, c.Columns), outbox.View{}
-		var settings outbox.Config
-		if partitioned || delays || destination != "" {
-			if settings, _, err = rowsOnly(c); err != nil {
-				return err
-			}
-		}
 		if partitioned {
 			var seen operate.Outbox
 			var own []string
@@ -61,6 +53,7 @@ drops partitions in which every row is done. Print it again when a destination g
 			text = sql.Partitioned(table, c.Columns, seen.Undone(), own...)
 		}
 		if destination != "" {
+			var err error
 			if view, err = owner(&settings, destination, delays); err != nil {
 				return usageError(err)
 			}
@@ -76,7 +69,7 @@ drops partitions in which every row is done. Print it again when a destination g
 			}
 			text += "\n" + sql.Doorbell(table, c.ListenChannel)
 		}
-		_, err = io.WriteString(cmd.OutOrStdout(), text)
+		_, err := io.WriteString(cmd.OutOrStdout(), text)
 		return err
 	})
 	cmd.Flags().StringVar(&destination, "destination", "", "print, instead of the table, what the destination of this "+

@@ -15,7 +15,7 @@ type Broker struct {
 	Protocol publisher.Protocol // empty if the relay has no publisher of its own for the scheme, and for stdout:
 	TLS      bool
 	Scheme   string        // in lower case
-	Hosts    []string      // host or host:port, at least one if there is a protocol
+	Hosts    []string      // at least one if there is a protocol; for AMQP a port may be missing
 	User     *url.Userinfo // nil if there is none; a token for NATS without a password
 }
 
@@ -30,6 +30,8 @@ var brokerSchemes = map[string]publisher.Protocol{
 	"nats": publisher.ProtocolNATS, "nats+tls": publisher.ProtocolNATS,
 	"amqp": publisher.ProtocolAMQP, "amqps": publisher.ProtocolAMQP,
 }
+
+var usualPorts = map[publisher.Protocol]string{publisher.ProtocolKafka: "9092", publisher.ProtocolNATS: "4222"}
 
 const brokerForms = "write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS " +
 	"kafka+tls, nats+tls or amqps), or stdout: to try it out"
@@ -62,10 +64,10 @@ func parseBroker(publishURL string, further []string) (Broker, error) {
 	case b.Protocol != publisher.ProtocolAMQP && u.RawQuery != "":
 		return Broker{}, errors.New("has parameters after a ?, which only AMQP URLs support")
 	}
-	if err := checkHosts(u.Host); err != nil {
+	if b.Hosts, err = splitHosts(u.Host, usualPorts[protocol]); err != nil {
 		return Broker{}, err
 	}
-	b.Hosts, b.User = strings.Split(u.Host, ","), u.User
+	b.User = u.User
 	return b, nil
 }
 

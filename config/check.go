@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgsession"
 	"github.com/outbox-relay/outbox-relay/internal/route"
@@ -55,7 +55,6 @@ func checkStates(c *Config, parts map[string]string) {
 	for _, ours := range route.StateColumns {
 		shared[ours] = c.Column(ours)
 	}
-	var all []*route.Route
 	for i := range c.Destinations {
 		d := &c.Destinations[i]
 		s := d.scope
@@ -69,18 +68,21 @@ func checkStates(c *Config, parts map[string]string) {
 			s.badIf(parts[column] != "", "COLUMNS", "uses the column %s, which is the table's %s; each column must "+
 				"belong to the destination alone", column, parts[column])
 		}
-		r := &route.Route{FailedFrom: d.FailedOf, RelayedFrom: d.RelayedOf}
-		r.Name, r.Columns, r.Topics = d.Name, d.Columns, d.Topics
-		r.Names = d.SettingName
-		all = append(all, r)
 	}
-	deletes := ""
-	if c.Delete {
-		deletes = c.SettingName("Delete")
+}
+
+// checkRelay reports what the relay itself would refuse.
+func checkRelay(c *Config) {
+	r := c.Config
+	for _, d := range c.Destinations {
+		r.Destinations = append(r.Destinations, d.Destination)
 	}
-	for _, p := range route.Check(all, c.SettingName("Names"), deletes) {
-		s := c.Destinations[p.Destination].scope
-		s.bad(keyOf(s.loader.settings, p.Field), "%s", p.Text)
+	for _, p := range r.Check() {
+		s := c.scope
+		if p.Destination >= 0 {
+			s = c.Destinations[p.Destination].scope
+		}
+		s.bad(s.keyOf(p.Field), "%s", p.Text)
 	}
 }
 
@@ -105,36 +107,36 @@ var dsnStart = regexp.MustCompile(`^\s*[a-zA-Z_]+\s*=[^; ]*(\s|$)`)
 
 const databaseForms = "write postgres://user:password@host:5432/database or host=… user=… dbname=…"
 
-// CheckDatabase checks a connection string. Its errors contain no part of it that could be a password.
-func CheckDatabase(text string) error {
+// ParseDatabase parses a connection string. Its errors contain no part of it that could be a password.
+func ParseDatabase(text string) (*pgxpool.Config, error) {
 	if quoted(text) {
-		return errQuoted
+		return nil, errQuoted
 	}
 	if isDatabaseURL(text) {
 		u, err := splitURL(text)
 		if err == nil && u.Host != "" { // otherwise the environment or a parameter gives it
-			err = checkHosts(u.Host)
+			_, err = splitHosts(u.Host, "")
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	} else if !dsnStart.MatchString(text) {
-		return errors.New("is neither a PostgreSQL URL nor a DSN (JDBC's and ADO.NET's forms are not read); " +
+		return nil, errors.New("is neither a PostgreSQL URL nor a DSN (JDBC's and ADO.NET's forms are not read); " +
 			databaseForms)
 	}
-	parsed, err := pgconn.ParseConfig(text)
+	parsed, err := pgxpool.ParseConfig(text)
 	if err == nil {
-		if unknown := pgsession.Unknown(parsed.RuntimeParams); len(unknown) > 0 {
-			return fmt.Errorf("has parameters that PostgreSQL does not know: %s; leave out what is meant for the "+
+		if unknown := pgsession.Unknown(parsed.ConnConfig.RuntimeParams); len(unknown) > 0 {
+			return nil, fmt.Errorf("has parameters that PostgreSQL does not know: %s; leave out what is meant for the "+
 				"driver of another program, and correct misspelt names", strings.Join(unknown, ", "))
 		}
-		return nil
+		return parsed, nil
 	}
 	// pgx does not mask passwords reliably in its own text. The error that it wraps is about one parameter or a file,
 	// except for net/url's error, which contains the whole text.
 	cause := errors.Unwrap(err)
 	if _, whole := errors.AsType[*url.Error](err); whole || cause == nil {
-		return errors.New("cannot be used; check its parameters and the PG* variables")
+		return nil, errors.New("cannot be used; check its parameters and the PG* variables")
 	}
-	return fmt.Errorf("cannot be used: %w", cause)
+	return nil, fmt.Errorf("cannot be used: %w", cause)
 }

@@ -24,9 +24,6 @@ func checkDestinations(c *Config) {
 			s.badIf(err != nil, "PUBLISH_URL", "%v", err)
 		}
 		fillIn(d, s)
-		longest := s.at("BACKOFF_MAX")
-		s.badIf(d.BackoffMin > d.BackoffMax, "BACKOFF_MIN", "is more than %s, which is %s; lower one or raise the "+
-			"other", longest.variable, longest.text)
 		s.checkPairs()
 		checkPair(d, s)
 		checkLogin(d, s)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -224,7 +225,9 @@ func TestFileIsAPipe(t *testing.T) {
 	for _, name := range []string{"OUTBOX_NATS_TOKEN_FILE", "OUTBOX_PAUSE_FILE"} {
 		cfg, err := parse(append(slices.Clone(minimal), "OUTBOX_PUBLISH_URL=nats://h", name+"="+path), true)
 		if name == "OUTBOX_PAUSE_FILE" && err == nil {
-			_, err = cfg.Pause.Read()
+			var log strings.Builder
+			cfg.Pause.On(slog.New(slog.NewTextHandler(&log, nil)))
+			err = errors.New(log.String())
 		}
 		if err == nil || !strings.Contains(err.Error(), "not a regular file") {
 			t.Errorf("%s: %v", name, err)

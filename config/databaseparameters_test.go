@@ -27,7 +27,7 @@ func TestDatabaseParameters(t *testing.T) {
 		"jdbc:postgresql://db:5432/d?user=u&password=hush":       {"JDBC", "postgres://"},
 		"host=db user=u password='a;b'":                          nil,
 	} {
-		err := CheckDatabase(text)
+		_, err := ParseDatabase(text)
 		if (err == nil) != (wants == nil) || err != nil && strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %v", text, err)
 			continue

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"strings"
 )
@@ -49,33 +50,33 @@ func withoutMarks(text string) string {
 
 // A Switch is a setting that is true or false. If it is given as a file, it may change while the relay runs.
 type Switch struct {
-	on   bool
-	path string // path of the file that holds the value; empty if it came from a variable
+	on     bool
+	path   string // path of the file that holds the value; empty if it came from a variable
+	logged string // the problem with the file that was logged last, empty if there is none
 }
 
-// NewSwitch returns a Switch that its file turns on and off, for tests and tools.
-func NewSwitch(path string) Switch { return Switch{path: path} }
-
-// File returns the path of the file that is read, empty if there is none.
-func (s Switch) File() string { return s.path }
-
-// Read returns whether the switch is on now. A missing file turns it off. The error is about a file that is neither
-// true nor false, or that cannot be read.
-func (s Switch) Read() (on bool, err error) {
+// On returns whether the switch is on now. A missing file turns it off. A file that is neither true nor false, or that
+// cannot be read, changes nothing, and the problem is logged once. One goroutine calls it.
+func (s *Switch) On(logger *slog.Logger) bool {
 	if s.path == "" {
-		return s.on, nil
+		return s.on
 	}
 	content, err := readFile(s.path)
-	switch text := strings.TrimSpace(content); {
+	text := strings.TrimSpace(content)
+	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return false, nil
-	case err != nil:
-		return false, err
-	case text == "true", text == "false":
-		return text == "true", nil
-	default:
-		return false, errors.New("the file contains neither true nor false; write one of them into it")
+		text, err = "false", nil
+	case err == nil && text != "true" && text != "false":
+		err = errors.New("the file contains neither true nor false; write one of them into it")
 	}
+	if err == nil {
+		s.on, s.logged = text == "true", ""
+	} else if s.logged != err.Error() {
+		s.logged = err.Error()
+		logger.Warn("pause file is neither true nor false; the last state is kept", "file", s.path, "paused", s.on,
+			"error", err)
+	}
+	return s.on
 }
 
 // A Secret is a value that must not be printed, such as a password or a URL that may contain one. All ways of

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"crypto/x509"
 	"errors"
 	"net"
@@ -9,24 +8,15 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-
-	"github.com/outbox-relay/outbox-relay/internal/route"
-	"github.com/outbox-relay/outbox-relay/internal/rowkey"
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // forms check the texts of settings, by their keys. An error continues the sentence that begins with the variable's
 // name, and does not contain the text.
 var forms = map[string]func(text string) error{
-	"DATABASE_URL":        CheckDatabase,
-	"DATABASE_DIRECT_URL": CheckDatabase,
-	"TABLE": func(text string) error {
-		_, err := sql.ParseTable(text)
-		return unless(err == nil, "is not a table name; write table or schema.table, names with dots in quotes")
-	},
-	"KEY":          func(text string) error { return new(rowkey.Source).UnmarshalText([]byte(text)) },
-	"HTTP_ADDR":    checkAddress,
-	"METRICS_ADDR": checkAddress,
+	"DATABASE_URL":        checkDatabase,
+	"DATABASE_DIRECT_URL": checkDatabase,
+	"HTTP_ADDR":           checkAddress,
+	"METRICS_ADDR":        checkAddress,
 	"PPROF_ADDR": func(text string) error {
 		address, err := netip.ParseAddrPort(text)
 		return unless(err == nil && address.Addr().IsLoopback(), "must be a loopback address, 127.0.0.1:6060 or "+
@@ -40,10 +30,8 @@ var forms = map[string]func(text string) error{
 		return unless(namesPattern.MatchString(text) && !nonePattern.MatchString(text), "is not a list of names; "+
 			"write lower-case letters, digits and single - or _, starting with a letter; none is reserved")
 	},
-	"TOPIC": checkTemplate,
 	"AMQP_EXCHANGE": func(text string) error { // otherwise each row would fail
-		return cmp.Or(unless(len(text) <= 255 || strings.Contains(text, "{"), "is too long; AMQP names have at most "+
-			"255 bytes"), checkTemplate(text))
+		return unless(len(text) <= 255 || strings.Contains(text, "{"), "is too long; AMQP names have at most 255 bytes")
 	},
 	"CLOUDEVENTS_SOURCE": matches(`^[^\s"]+$`, "is not a URI; write one without spaces, such as /shop/orders"),
 	"TLS_CA": func(text string) error {
@@ -78,8 +66,8 @@ func checkAddress(text string) error {
 	return unless(err == nil && wrong == nil, "is not an address; write host:port, or :9630 for all interfaces")
 }
 
-func checkTemplate(text string) error {
-	_, _, err := route.ParseTemplate(text, nil)
+func checkDatabase(text string) error {
+	_, err := ParseDatabase(text)
 	return err
 }
 

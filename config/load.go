@@ -64,6 +64,7 @@ func (l *loader) config(needs Needs) (*Config, error) {
 	checkDestinations(c)
 	checkStates(c, checkColumns(c))
 	checkShares(c)
+	checkRelay(c)
 	c.refuseUnknown()
 	if !c.Database.DirectURL.IsSet() {
 		c.Database.DirectURL = c.Database.URL

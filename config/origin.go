@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"log/slog"
 	"strconv"
 )
 
@@ -30,8 +31,8 @@ func (l *loader) lookup(variable string, setting Setting) (o *origin, err error)
 	case set:
 		o.path, err = "", errors.New("is set twice, also as "+variable+fileSuffix+"; remove one of them")
 	case setting.tag.Get("live") != "":
-		on, _ := NewSwitch(o.path).Read() // problems of the file are reported while the relay runs
-		o.text = strconv.FormatBool(on)
+		file := Switch{path: o.path} // problems of the file are reported while the relay runs
+		o.text = strconv.FormatBool(file.On(slog.New(slog.DiscardHandler)))
 	default:
 		if o.text, err = readFile(o.path); err != nil {
 			o.variable, o.text, o.path = variable+fileSuffix, o.path, ""

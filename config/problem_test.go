@@ -91,9 +91,9 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	want := `configuration: 6 problems
   OUTBOX_BATCH_SIZE="x" is not a whole number; write digits only, such as 1000
   OUTBOX_SHARDS="0" must be at least 1
-  OUTBOX_TOPIC="{" has a { without a }; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or {{ for a brace
   OUTBOX_DATABASE_URL ` + required + `
   OUTBOX_PUBLISH_URL is required; ` + brokerForms + `
+  OUTBOX_TOPIC="{" has a { without a }; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or {{ for a brace
   OUTBOX_TABEL is an unknown variable; did you mean OUTBOX_TABLE?`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)

@@ -146,19 +146,19 @@ func TestParseBroker(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Broker{
 		"stdout:":       {Scheme: schemeStdout},
-		"kafka://a:1,b": {Protocol: publisher.ProtocolKafka, Scheme: "kafka", Hosts: []string{"a:1", "b"}},
+		"kafka://a:1,b": {Protocol: publisher.ProtocolKafka, Scheme: "kafka", Hosts: []string{"a:1", "b:9092"}},
 		"KAFKA+TLS://[::1]:9092,a": {
 			Protocol: publisher.ProtocolKafka, TLS: true, Scheme: "kafka+tls",
-			Hosts: []string{"[::1]:9092", "a"},
+			Hosts: []string{"[::1]:9092", "a:9092"},
 		},
 		"kafka://[fe80::1%eth0]:9092": {
 			Protocol: publisher.ProtocolKafka, Scheme: "kafka", Hosts: []string{"[fe80::1%eth0]:9092"},
 		},
 		"nats://tok%40en@h/": {
-			Protocol: publisher.ProtocolNATS, Scheme: "nats", Hosts: []string{"h"}, User: url.User("tok@en"),
+			Protocol: publisher.ProtocolNATS, Scheme: "nats", Hosts: []string{"h:4222"}, User: url.User("tok@en"),
 		},
 		"nats+tls://u:@h": {
-			Protocol: publisher.ProtocolNATS, TLS: true, Scheme: "nats+tls", Hosts: []string{"h"},
+			Protocol: publisher.ProtocolNATS, TLS: true, Scheme: "nats+tls", Hosts: []string{"h:4222"},
 			User: url.UserPassword("u", ""),
 		},
 		"amqps://u:p%2F+q@h:1/v?heartbeat=3": {
@@ -178,7 +178,7 @@ func FuzzRedact(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, url, dsn string) {
 		_, _ = parseBroker(url, nil)
-		_ = CheckDatabase(dsn)
+		_, _ = ParseDatabase(dsn)
 		// A password in its proper place is not shown, whatever surrounds it.
 		for _, text := range []string{
 			"postgres://u:S3cret!@h/" + url, "password=S3cret! " + dsn,

@@ -34,18 +34,19 @@ var fieldKeys = map[string]string{
 	"Unrouted":   "AMQP_MANDATORY=false",
 	"Management": "AMQP_MANAGEMENT_URL",
 	// relay.Config and relay.Destination
-	"BlockFailed": "ON_FAILED=block",
-	"Optional":    "REQUIRED=false",
-	"TimeColumn":  "KAFKA_TIMESTAMP",
-	"Key":         "KEY",
-	"Delete":      "SETTLE=delete",
-	"Direct":      "DATABASE_DIRECT_URL",
-	"Pool":        "DATABASE_URL",
+	"BlockFailed":  "ON_FAILED=block",
+	"Optional":     "REQUIRED=false",
+	"TimeColumn":   "KAFKA_TIMESTAMP",
+	"Key":          "KEY",
+	"Destinations": "DESTINATIONS",
+	"Delete":       "SETTLE=delete",
+	"Direct":       "DATABASE_DIRECT_URL",
+	"Pool":         "DATABASE_URL",
 }
 
 // settingName returns the user's name of a field of everything that is made from the configuration, or "".
 func (s *scope) settingName(field string) string {
-	keys, value, assigned := strings.Cut(cmp.Or(fieldKeys[field], keyOf(s.loader.settings, field)), "=")
+	keys, value, assigned := strings.Cut(s.keyOf(field), "=")
 	keys, instead, _ := strings.Cut(keys, " ? ")
 	given := slices.DeleteFunc(strings.Fields(instead), func(key string) bool { return !s.at(key).given })
 	keys = cmp.Or(strings.Join(given, " "), keys)
@@ -67,13 +68,13 @@ func (s *scope) settingName(field string) string {
 	return text
 }
 
-// keyOf returns the key of the setting for a field of [Config] or [Destination], or "".
-func keyOf(settings []Setting, field string) string {
-	i := slices.IndexFunc(settings, func(s Setting) bool { return s.field == field })
-	if i < 0 {
-		return ""
+// keyOf returns the keys for a field as fieldKeys has them, or "".
+func (s *scope) keyOf(field string) string {
+	same := func(s Setting) bool { return s.field == field }
+	if i := slices.IndexFunc(s.loader.settings, same); i >= 0 && fieldKeys[field] == "" {
+		return s.loader.settings[i].key
 	}
-	return settings[i].key
+	return fieldKeys[field]
 }
 
 // nameOf returns the name under which a setting was found, with _FILE if it was given as a file. A setting that was not

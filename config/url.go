@@ -71,25 +71,29 @@ func splitURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// checkHosts checks a comma-separated list of hosts with optional ports.
-func checkHosts(hosts string) error {
+// splitHosts splits a comma-separated list of hosts. Those without a port get the usual one, unless it is empty.
+func splitHosts(hosts, usual string) (all []string, err error) {
 	for host := range strings.SplitSeq(hosts, ",") {
 		name := host
 		if colon := strings.LastIndexByte(host, ':'); colon > strings.LastIndexByte(host, ']') {
 			before, port, err := net.SplitHostPort(host)
 			if err != nil {
-				return errors.New("has a host that cannot be parsed; write host:port, with IPv6 addresses in brackets")
+				return nil, errors.New("has a host that cannot be parsed; write host:port, with IPv6 addresses in " +
+					"brackets")
 			}
 			if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-				return errors.New("has a port that is not a number from 1 to 65535")
+				return nil, errors.New("has a port that is not a number from 1 to 65535")
 			}
 			name = before
+		} else if usual != "" {
+			host += ":" + usual
 		}
 		if name == "" {
-			return errors.New("names no host; write host:port after the //")
+			return nil, errors.New("names no host; write host:port after the //")
 		}
+		all = append(all, host)
 	}
-	return nil
+	return all, nil
 }
 
 const (

@@ -9,13 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/metric"
-	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/trace"
-	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
-	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
-	"github.com/outbox-relay/outbox-relay/internal/profile"
 )
 
 // Config says what a [Relay] relays, and how. Every field except Destinations has a default. The tags are those of the
@@ -89,29 +85,6 @@ type Config struct {
 const NoChannel = "-"
 
 const defaultTTL = 10 * time.Second
-
-// fillIn gives every empty field its default, except PollInterval and ListenChannel.
-func (c *Config) fillIn() {
-	c.Table = cmp.Or(c.Table, "outbox_messages")
-	c.BatchSize, c.MaxInFlight = cmp.Or(c.BatchSize, 1000), cmp.Or(c.MaxInFlight, 4096)
-	c.MaxInFlightBytes = cmp.Or(c.MaxInFlightBytes, 64<<20)
-	c.MaxRowBytes = cmp.Or(c.MaxRowBytes, max(outbox.DefaultMaxRow, c.MaxInFlightBytes))
-	c.Shards, c.OwnerTTL = cmp.Or(c.Shards, 16), cmp.Or(c.OwnerTTL, defaultTTL)
-	c.StopTimeout = cmp.Or(c.StopTimeout, 25*time.Second)
-	c.Meter = cmp.Or[metric.Meter](c.Meter, metricnoop.Meter{})
-	c.Tracer = cmp.Or[trace.Tracer](c.Tracer, tracenoop.Tracer{})
-	c.Logger = cmp.Or(c.Logger, slog.Default())
-	for _, d := range c.Destinations {
-		if len(c.Destinations) == 1 {
-			d.Name = cmp.Or(d.Name, "default")
-		}
-		d.Topic = cmp.Or(d.Topic, profile.Topic(d.WireFormat))
-		d.MaxAttempts = cmp.Or(d.MaxAttempts, 5)
-		d.PublishTimeout = cmp.Or(d.PublishTimeout, 10*time.Second)
-		d.BackoffMin = cmp.Or(d.BackoffMin, 500*time.Millisecond)
-		d.BackoffMax = cmp.Or(d.BackoffMax, max(time.Minute, d.BackoffMin))
-	}
-}
 
 // patience returns how long the database may take to answer before a connection is suspected of being lost.
 func (c *Config) patience() time.Duration { return min(cmp.Or(c.OwnerTTL, defaultTTL)/2, mostPatience) }

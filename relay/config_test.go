@@ -24,7 +24,7 @@ func fields(err error) (names []string) {
 	switch e := err.(type) { //nolint:errorlint // what is joined is looked at one by one
 	case nil:
 	case *FieldError:
-		names = append(names, e.Field)
+		names = append(names, e.name())
 	case interface{ Unwrap() []error }:
 		for _, one := range e.Unwrap() {
 			names = append(names, fields(one)...)
@@ -80,7 +80,7 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 			}}},
 			[]string{
 				"Destinations[0].Topics", "Destinations[0].PayloadEncoding", "Destinations[0].WireFormat",
-				"Destinations[0].MaxAttempts", "Destinations[0].BackoffMax", "Destinations[0].PublishTimeout",
+				"Destinations[0].MaxAttempts", "Destinations[0].BackoffMin", "Destinations[0].PublishTimeout",
 				"Destinations[0].MaxAge", "Destinations[0].MaxInFlight", "Destinations[0].MaxInFlightBytes",
 				"Destinations[0].Rate", "Destinations[0].Topic", "Destinations[0].Exchange",
 			},

@@ -231,7 +231,7 @@ func TestPingPanics(t *testing.T) {
 // The last_error of a row is the error found when it was read, whatever the template makes of the rest of the row.
 func TestFirstErrorOfARowStays(t *testing.T) {
 	t.Parallel()
-	template, _, err := route.ParseTemplate("{tenant}.{topic}", nil)
+	template, err := route.ParseTemplate("{tenant}.{topic}", &route.Extra{})
 	if err != nil {
 		t.Fatal(err)
 	}

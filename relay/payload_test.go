@@ -78,10 +78,10 @@ func TestPayloadEncoding(t *testing.T) {
 
 func TestRowTime(t *testing.T) {
 	t.Parallel()
-	at, extra := route.TimeFrom("happened", []rowkey.Source{{Name: "happened"}})
-	again, more := route.TimeFrom("happened", extra)
-	if len(extra) != 2 || len(more) != 2 || *again != *at {
-		t.Fatalf("%+v, then %+v", extra, more)
+	extra := route.Extra{All: []rowkey.Source{{Name: "happened"}}}
+	at, again := route.TimeFrom("happened", &extra), route.TimeFrom("happened", &extra)
+	if len(extra.All) != 2 || *again != *at {
+		t.Fatalf("%+v", extra)
 	}
 	row := &outbox.Row{Extra: []string{"x", "1772366400123"}}
 	if (&Destination{route: route.Route{Time: at}}).render(row,

@@ -1,22 +1,27 @@
 package relay
 
 import (
-	"errors"
-
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/route"
 )
 
-// plan returns how the relay understands its table, and where the rows of each destination go. The defaults must have
-// been filled in. The error names every field that cannot be used.
-func (c *Config) plan() (plan outbox.Config, routes []*route.Route, err error) {
-	p := c.check()
+// Check returns what is wrong with the configuration: every field that cannot be used. Publishers may be missing. It
+// fills in the destinations' defaults.
+func (c Config) Check() []*FieldError {
+	_, _, found := c.plan()
+	return found
+}
+
+// plan returns how the relay understands its table, and where the rows of each destination go. It fills in the
+// defaults. The problems are the fields that cannot be used.
+func (c *Config) plan() (plan outbox.Config, routes []*route.Route, p problems) {
+	p = c.complete()
 	for i, d := range c.Destinations {
 		routes = append(routes, &route.Route{
 			View: outbox.View{
 				Name: d.Name, Filter: outbox.Filter{Topics: d.Topics}, Columns: d.Columns,
 				BlockFailed: d.BlockFailed, Optional: d.Optional, Expires: d.MaxAge > 0,
-				Names: func(name string) string { return fieldOf(i, name) },
+				Names: func(name string) string { return (&FieldError{i, name, ""}).name() },
 			},
 			FailedFrom: d.FailedOf, RelayedFrom: d.RelayedOf,
 			Encoding: route.Encoding(d.PayloadEncoding), DedupPrefix: d.DedupPrefix,
@@ -32,12 +37,10 @@ func (c *Config) plan() (plan outbox.Config, routes []*route.Route, err error) {
 	}, c.Table, c.Key, routes)
 	wrong := len(p) > 0
 	for _, f := range found {
-		switch {
-		case f.Destination < 0:
-			p = append(p, &FieldError{f.Field, f.Text})
-		case f.Field != "Topics" || !wrong: // which rows are left may depend on what is wrong
-			p = append(p, &FieldError{fieldOf(f.Destination, f.Field), f.Text})
+		if f.Field != "Topics" || !wrong { // which rows are left may depend on what is wrong
+			one := FieldError(f)
+			p = append(p, &one)
 		}
 	}
-	return plan, routes, errors.Join(p...)
+	return plan, routes, p
 }

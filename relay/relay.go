@@ -50,12 +50,16 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 		return nil, errors.New("relay: the pool is nil; make one with pgxpool.New or Config.NewPool")
 	}
 	if i := slices.Index(c.Destinations, nil); i >= 0 {
-		return nil, errors.Join(&FieldError{fmt.Sprintf("Destinations[%d]", i), "is nil"})
+		return nil, errors.Join(&FieldError{ofConfig, fmt.Sprintf("Destinations[%d]", i), "is nil"})
 	}
-	c.fillIn()
-	plan, routes, err := c.plan()
-	if err != nil {
-		return nil, err
+	plan, routes, found := c.plan()
+	for i, d := range c.Destinations {
+		if d.Publisher == nil {
+			found.add(i, "Publisher", "is nil: give one of kafka.New, nats.New, amqp.New or your own")
+		}
+	}
+	if len(found) > 0 {
+		return nil, found.err()
 	}
 	for i, d := range c.Destinations {
 		d.route = *routes[i]

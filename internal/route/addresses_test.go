@@ -11,7 +11,7 @@ import (
 
 func TestAddresses(t *testing.T) {
 	template := func(text string) *Template {
-		parsed, _, err := ParseTemplate(text, columns("tenant"))
+		parsed, err := ParseTemplate(text, &Extra{All: columns("tenant")})
 		if err != nil {
 			t.Fatal(err)
 		}

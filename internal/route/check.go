@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 )
 
@@ -21,16 +22,13 @@ type Problem struct {
 // ofTable is the Destination of a Problem with the table's configuration.
 const ofTable = -1
 
-func (p Problem) Error() string { return p.Field + " " + p.Text }
-
 // StateColumns are the relay's names of the columns that it writes.
 var StateColumns = []string{"relayed_at", "attempt", "failed_at", "last_error", "updated_at"}
 
-// Check returns what keeps the destinations of one table from fitting together: where each keeps its state, and which
-// rows it takes. The settings and the embedded relay are checked by it, each with its own names of the fields. The
-// problems are in the order of the destinations. listed is the user's name of the list of destinations,
-// and deletes that of a setting with which acknowledged rows are deleted, empty if they are kept.
-func Check(all []*Route, listed, deletes string) (found []Problem) {
+// check returns what keeps the destinations of one table from fitting together: where each keeps its state, and which
+// rows it takes. The problems are in the order of the destinations.
+func check(all []*Route, table outbox.Config) (found []Problem) {
+	listed := table.Names.Of("Destinations")
 	for i, d := range all {
 		bad := func(is bool, field, format string, args ...any) {
 			if is {
@@ -73,8 +71,8 @@ func Check(all []*Route, listed, deletes string) (found []Problem) {
 				"list this one first in %s; for a copy of each row, set %s to columns of its own",
 				strings.Join(names, " or "), listed, d.Names.Of("Columns"))
 		}
-		bad(deletes != "" && d.Columns != nil, "Columns", "contradicts %s, which deletes a row as soon as one "+
-			"destination has relayed it; remove one of them", deletes)
+		bad(table.Delete && d.Columns != nil, "Columns", "contradicts %s, which deletes a row as soon as one "+
+			"destination has relayed it; remove one of them", table.Names.Of("Delete"))
 	}
 	return found
 }

@@ -26,30 +26,29 @@ func Plan(table outbox.Config, name, key string, routes []*Route) (_ outbox.Conf
 	if key != "" {
 		bad(ofTable, "Key", table.Key.UnmarshalText([]byte(key)))
 	}
+	extra := &Extra{}
 	for i, to := range routes {
-		to.Topic, table.Extra, err = ParseTemplate(to.TopicText, table.Extra)
+		extra.Used = []int{}
+		to.Topic, err = ParseTemplate(to.TopicText, extra)
 		bad(i, "Topic", err)
 		if to.ExchangeText != "" {
 			to.Exchange = new(Template)
-			*to.Exchange, table.Extra, err = ParseTemplate(to.ExchangeText, table.Extra)
+			*to.Exchange, err = ParseTemplate(to.ExchangeText, extra)
 			bad(i, "Exchange", err)
 		}
 		if to.TimeColumn != "" {
-			to.Time, table.Extra = TimeFrom(to.TimeColumn, table.Extra)
+			to.Time = TimeFrom(to.TimeColumn, extra)
 		}
+		to.Extra = extra.Used
 		if table.Preferred == nil {
 			table.Preferred = profile.Columns(to.WireFormat)
 		}
 	}
-	if len(table.Extra) > outbox.MostExtra {
+	if table.Extra = extra.All; len(table.Extra) > outbox.MostExtra {
 		bad(ofTable, "Destinations", fmt.Errorf("have templates that name more than %d columns, headers and paths "+
 			"together", outbox.MostExtra))
 	}
-	deletes := ""
-	if table.Delete {
-		deletes = "Delete"
-	}
-	if found = append(found, Check(routes, "Destinations", deletes)...); found == nil {
+	if found = append(found, check(routes, table)...); found == nil {
 		table.Views = connect(routes)
 	}
 	return table, found

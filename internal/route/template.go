@@ -40,17 +40,32 @@ const (
 // tokens of a template: two braces, which stand for one, a placeholder, a single brace, which is wrong, and other text.
 var tokens = regexp.MustCompile(`\{\{|\}\}|\{[^{}]*\}|[{}]|[^{}]+`)
 
+// Extra are the additional texts of rows, which templates and times name.
+type Extra struct {
+	All  []rowkey.Source // without duplicates
+	Used []int           // indexes of those that one destination names
+}
+
+// add returns the index of a text. It is added unless it is there already.
+func (e *Extra) add(one rowkey.Source) int {
+	index := slices.Index(e.All, one)
+	if index < 0 {
+		index, e.All = len(e.All), append(e.All, one)
+	}
+	e.Used = append(e.Used, index)
+	return index
+}
+
 // ParseTemplate parses a template such as "{topic}" or "shop.{tenant}.{topic}"; {{ and }} stand for braces. Everything
-// that it names besides the topic is added to extra, unless it is there already. Its errors continue a sentence that
-// names the template.
-func ParseTemplate(text string, extra []rowkey.Source) (t Template, _ []rowkey.Source, err error) {
+// that it names besides the topic is added to extra. Its errors continue a sentence that names the template.
+func ParseTemplate(text string, extra *Extra) (t Template, err error) {
 	for _, token := range tokens.FindAllString(text, -1) {
 		p := part{token, fixedText}
 		switch {
 		case token == "{":
-			return t, extra, errors.New("has a { without a }; " + forms + ", or {{ for a brace")
+			return t, errors.New("has a { without a }; " + forms + ", or {{ for a brace")
 		case token == "}":
-			return t, extra, errors.New("has a } without a {; " + forms + ", or }} for a brace")
+			return t, errors.New("has a } without a {; " + forms + ", or }} for a brace")
 		case token == "{{", token == "}}":
 			p.text = token[:1]
 		case token == "{"+topic+"}":
@@ -58,16 +73,16 @@ func ParseTemplate(text string, extra []rowkey.Source) (t Template, _ []rowkey.S
 		case token[0] == '{':
 			one, err := placeholder(strings.Trim(token, "{}"))
 			if err != nil {
-				return t, extra, err
+				return t, err
 			}
-			p.extra, extra = carried(one, extra)
+			p.extra = extra.add(one)
 		}
 		t.parts = append(t.parts, p)
 	}
 	if len(t.parts) == 1 && t.parts[0].extra == ownTopic {
 		t.parts = nil
 	}
-	return t, extra, nil
+	return t, nil
 }
 
 // placeholder returns what a pair of braces stands for, other than the topic.
@@ -87,14 +102,6 @@ func placeholder(name string) (one rowkey.Source, err error) {
 		return rowkey.Source{Kind: rowkey.Payload, Name: path}, nil
 	}
 	return rowkey.Source{Kind: rowkey.Column, Name: name}, nil
-}
-
-// carried returns the index of a text that rows carry. It is added to extra, unless it is there already.
-func carried(one rowkey.Source, extra []rowkey.Source) (int, []rowkey.Source) {
-	if index := slices.Index(extra, one); index >= 0 {
-		return index, extra
-	}
-	return len(extra), append(extra, one)
 }
 
 // Text returns the template's text for a row that still has its own topic.

@@ -19,22 +19,24 @@ func TestTemplate(t *testing.T) {
 		"{{topic}}": "{topic}", "a{{b": "a{b", "a}}b": "a}b", "{{{topic}}}": "{orders}", "{{{{": "{{", "{region}}}": "eu}",
 		"{{}}{region}": "{}eu",
 	} {
-		template, extra, err := ParseTemplate(text, columns("region", "version"))
-		if err != nil || !slices.Equal(extra, columns("region", "version")) {
-			t.Fatalf("%s: %q, %v", text, extra, err)
+		extra := Extra{All: columns("region", "version")}
+		template, err := ParseTemplate(text, &extra)
+		if err != nil || !slices.Equal(extra.All, columns("region", "version")) {
+			t.Fatalf("%s: %q, %v", text, extra.All, err)
 		}
 		if got, err := template.Text(row); got != want || err != nil {
 			t.Errorf("%s gives %q, %v, want %q", text, got, err, want)
 		}
 	}
-	template, extra, err := ParseTemplate("{tenant}", columns("region", "version"))
-	if err != nil || !slices.Equal(extra, columns("region", "version", "tenant")) {
+	extra := Extra{All: columns("region", "version")}
+	template, err := ParseTemplate("{tenant}", &extra)
+	if err != nil || !slices.Equal(extra.All, columns("region", "version", "tenant")) || !slices.Equal(extra.Used, []int{2}) {
 		t.Fatal(extra, err)
 	}
 	if _, err := template.Text(row); publisher.ClassOf(err) != publisher.Permanent {
 		t.Errorf("NULL in the template: %v", err)
 	}
-	if _, _, err := ParseTemplate("{a", nil); err == nil {
+	if _, err := ParseTemplate("{a", &extra); err == nil {
 		t.Error("a { without its } was taken")
 	}
 }
@@ -48,13 +50,14 @@ func columns(names ...string) (extra []rowkey.Source) {
 }
 
 func TestTemplateOfHeadersAndPayload(t *testing.T) {
-	template, extra, err := ParseTemplate("{header.region}.{payload.a.0}.{region}.{header.region}", nil)
+	var extra Extra
+	template, err := ParseTemplate("{header.region}.{payload.a.0}.{region}.{header.region}", &extra)
 	want := []rowkey.Source{
 		{Kind: rowkey.Header, Name: "region"},
 		{Kind: rowkey.Payload, Name: "a.0"},
 		{Kind: rowkey.Column, Name: "region"},
 	}
-	if err != nil || !slices.Equal(extra, want) {
+	if err != nil || !slices.Equal(extra.All, want) {
 		t.Fatal(extra, err)
 	}
 	row := &outbox.Row{Extra: []string{"eu", "7", "x"}}
@@ -104,7 +107,7 @@ func TestParseProblems(t *testing.T) {
 		"{payload.a..b}":   "has an empty step in the path of {payload.a..b}; write {payload.a} or {payload.a.b}",
 		"x{payload.a.}{b}": "has an empty step in the path of {payload.a.}; write {payload.a} or {payload.a.b}",
 	} {
-		if _, _, err := ParseTemplate(text, nil); err == nil || err.Error() != want {
+		if _, err := ParseTemplate(text, &Extra{}); err == nil || err.Error() != want {
 			t.Errorf("%q gives %v, want %s", text, err, want)
 		}
 	}

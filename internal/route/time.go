@@ -11,10 +11,9 @@ import (
 // A Time takes the time of a message from a column of its row.
 type Time struct{ extra int }
 
-// TimeFrom returns the time in a column. The column is added to extra, unless it is there already.
-func TimeFrom(column string, extra []rowkey.Source) (*Time, []rowkey.Source) {
-	index, extra := carried(rowkey.Source{Kind: rowkey.Time, Name: column}, extra)
-	return &Time{index}, extra
+// TimeFrom returns the time in a column. The column is added to extra.
+func TimeFrom(column string, extra *Extra) *Time {
+	return &Time{extra.add(rowkey.Source{Kind: rowkey.Time, Name: column})}
 }
 
 // Of returns the row's time; zero if the column is NULL or infinite.

@@ -8,7 +8,7 @@ import "github.com/outbox-relay/outbox-relay/internal/outbox"
 func connect(routes []*Route) []outbox.View {
 	named := map[string]*outbox.View{}
 	for i, to := range routes {
-		to.Encoded, to.Extra, to.Before = to.Encoding.decodes(), to.extra(), nil
+		to.Encoded, to.Before = to.Encoding.decodes(), nil
 		for _, earlier := range routes[:i] {
 			if earlier.SameColumns(to.View) {
 				to.Before = append(to.Before, earlier.Topics)
@@ -27,23 +27,4 @@ func connect(routes []*Route) []outbox.View {
 		views[i] = to.View
 	}
 	return views
-}
-
-// extra returns the indexes of the texts of which the destination's messages are made.
-func (d *Route) extra() []int {
-	used := []int{}
-	for _, t := range []*Template{&d.Topic, d.Exchange} {
-		if t == nil {
-			continue
-		}
-		for _, p := range t.parts {
-			if p.extra >= 0 {
-				used = append(used, p.extra)
-			}
-		}
-	}
-	if d.Time != nil {
-		used = append(used, d.Time.extra)
-	}
-	return used
 }
