@@ -74,18 +74,15 @@ func rightsFor(purpose string, c *config.Config) (sql.Rights, error) {
 	return r, nil
 }
 
-// written returns the columns that the relay writes, those of the table first.
+// written returns the columns that the relay writes.
 func written(c *config.Config) (columns []string) {
-	common := slices.ContainsFunc(c.Destinations, func(d config.Destination) bool { return d.Columns == nil })
-	for _, column := range route.StateColumns {
-		// A table whose accepted rows are deleted need not have relayed_at.
-		if common && (column != "relayed_at" || !c.Delete) {
-			columns = append(columns, c.Column(column))
-		}
-	}
 	for _, d := range c.Destinations {
-		for _, column := range route.StateColumns {
-			if theirs, named := d.Columns[column]; named && !slices.Contains(columns, theirs) {
+		for _, ours := range route.StateColumns {
+			theirs, named := d.Columns[ours]
+			if d.Columns == nil { // a table whose accepted rows are deleted need not have relayed_at
+				theirs, named = c.Column(ours), ours != "relayed_at" || !c.Delete
+			}
+			if named && !slices.Contains(columns, theirs) {
 				columns = append(columns, theirs)
 			}
 		}

@@ -24,7 +24,6 @@ func relayConfig(c *config.Config, logger *slog.Logger) relay.Config {
 			all, alone := c.Pause.On(logger), d.Pause.On(logger)
 			return all || alone
 		}
-		r.Destinations = append(r.Destinations, d.Destination)
 	}
 	return r
 }

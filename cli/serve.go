@@ -26,7 +26,7 @@ func ports(c *config.Config, a *assembly, logger *slog.Logger) []port {
 		Addr: c.HTTPAddr, Config: c.HTTPConfig, Live: a.Live,
 		Ready: a.Ready, Doorbell: a.Ring, Logger: logger,
 	}}
-	if c.StatusPage != config.StatusPageOff {
+	if c.StatusPage {
 		started := time.Now().UTC()
 		main.server.Status = func(ctx context.Context, details bool) any {
 			return liveReport(ctx, a, started, details)

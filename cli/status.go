@@ -117,7 +117,7 @@ func (o *operating) askLocal(ctx context.Context, r *operate.Report) {
 		err = json.Unmarshal(body, &known)
 	}
 	switch {
-	case err != nil && o.config.StatusPage == config.StatusPageOff:
+	case err != nil && !o.config.StatusPage:
 		r.Note("what is held, and why, only a running relay knows, and OUTBOX_STATUS_PAGE=off keeps it from answering")
 	case err != nil:
 		r.Note(fmt.Sprintf("what is held, and why, only a running relay knows, and none answers at "+

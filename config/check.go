@@ -58,9 +58,6 @@ func checkStates(c *Config, parts map[string]string) {
 	for i := range c.Destinations {
 		d := &c.Destinations[i]
 		s := d.scope
-		s.badIf(d.MaxAge > 0 && d.Columns != nil && d.Columns["failed_at"] == "", "MAX_AGE",
-			"requires a column for failed_at, but %s does not name one; add it or remove the setting",
-			s.at("COLUMNS").variable)
 		if maps.Equal(d.Columns, shared) {
 			d.Columns = nil
 		}
@@ -73,11 +70,10 @@ func checkStates(c *Config, parts map[string]string) {
 
 // checkRelay reports what the relay itself would refuse.
 func checkRelay(c *Config) {
-	r := c.Config
 	for _, d := range c.Destinations {
-		r.Destinations = append(r.Destinations, d.Destination)
+		c.Config.Destinations = append(c.Config.Destinations, d.Destination)
 	}
-	for _, p := range r.Check() {
+	for _, p := range c.Config.Check() {
 		s := c.scope
 		if p.Destination >= 0 {
 			s = c.Destinations[p.Destination].scope

@@ -33,7 +33,7 @@ type Config struct {
 	HTTPAddr    string        `envconfig:"HTTP_ADDR" default:":9630"`
 	MetricsAddr string        `envconfig:"METRICS_ADDR"`
 	HTTPConfig  string        `envconfig:"HTTP_CONFIG"`
-	StatusPage  string        `envconfig:"STATUS_PAGE" default:"on" oneof:"on,off"`
+	StatusPage  bool          `envconfig:"STATUS_PAGE" default:"on" oneof:"off,on"`
 	PprofAddr   string        `envconfig:"PPROF_ADDR"`
 	PruneAfter  time.Duration `envconfig:"PRUNE_AFTER" least:"1s"`
 	LogLevel    slog.Level    `envconfig:"LOG_LEVEL" default:"info"`
@@ -46,7 +46,6 @@ type Config struct {
 // Values of settings. Of the values of [Kafka.SASLMechanism], these need no password: one uses tokens, the other AWS
 // credentials.
 const (
-	StatusPageOff  = "off"
 	TimestampNow   = "now"
 	MechanismOAuth = "OAUTHBEARER"
 	MechanismIAM   = "AWS_MSK_IAM"

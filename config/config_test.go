@@ -55,6 +55,7 @@ func TestDefaults(t *testing.T) {
 	cfg := load(t)
 	cfg.scope, cfg.Destinations[0].scope = nil, nil
 	cfg.SettingName, cfg.Destinations[0].SettingName = nil, nil
+	cfg.Config.Destinations, cfg.Meter, cfg.Tracer, cfg.Logger = nil, nil, nil, nil // as the relay has them by default
 	url := Secret{value: "postgres://app:pw@db:5432/shop", shown: "postgres://app:xxxxx@db:5432/shop"}
 	want := &Config{
 		Database: Database{URL: url, DirectURL: url},
@@ -75,7 +76,7 @@ func TestDefaults(t *testing.T) {
 			StopTimeout: 25 * time.Second,
 		},
 		HTTPAddr:   ":9630",
-		StatusPage: "on",
+		StatusPage: true,
 		LogLevel:   slog.LevelInfo,
 		LogFormat:  "json",
 	}

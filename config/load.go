@@ -72,10 +72,6 @@ func (l *loader) config(needs Needs) (*Config, error) {
 		o.Setting, o.inherited = direct.Setting, true
 		*direct = o
 	}
-	// A row may always be as large as the bytes in flight, which are chosen to fit into memory.
-	if c.MaxRowBytes == 0 {
-		c.MaxRowBytes = max(64<<20, c.MaxInFlightBytes)
-	}
 	if !c.scope.at("POLL_INTERVAL").given {
 		c.PollInterval = 0
 	}

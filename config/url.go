@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -102,13 +103,9 @@ const (
 )
 
 // harmless are the connection parameters whose values are shown; the values of all others are hidden.
-var harmless = map[string]bool{
-	"host": true, "hostaddr": true, "port": true, "dbname": true, "database": true, "user": true, "service": true,
-	"sslmode": true, "sslrootcert": true, "sslcert": true, "sslkey": true, "sslnegotiation": true,
-	"connect_timeout":      true,
-	"target_session_attrs": true, "application_name": true, "search_path": true, "options": true, "timezone": true,
-	"heartbeat": true, "connection_timeout": true, "channel_max": true, // AMQP
-}
+var harmless = strings.Fields("host hostaddr port dbname database user service sslmode sslrootcert sslcert sslkey " +
+	"sslnegotiation connect_timeout target_session_attrs application_name search_path options timezone " +
+	"heartbeat connection_timeout channel_max") // the last three are AMQP's
 
 // parameter matches each parameter of a query.
 var parameter = regexp.MustCompile(`[^&]+`)
@@ -149,7 +146,7 @@ func redactURL(text string) string {
 	}
 	query := parameter.ReplaceAllStringFunc(u.RawQuery, func(pair string) string {
 		name, _, _ := strings.Cut(pair, "=")
-		if plain, err := url.QueryUnescape(name); err == nil && harmless[plain] {
+		if plain, err := url.QueryUnescape(name); err == nil && slices.Contains(harmless, plain) {
 			return pair
 		}
 		return name + "=" + hidden

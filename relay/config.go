@@ -39,8 +39,8 @@ type Config struct {
 	MaxInFlight int `envconfig:"MAX_IN_FLIGHT" default:"4096" least:"1" most:"1000000"`
 	// MaxInFlightBytes is the same limit in bytes of payload. The default is 64 MiB.
 	MaxInFlightBytes int64 `envconfig:"MAX_IN_FLIGHT_BYTES" default:"64MiB" least:"1KiB"`
-	// MaxRowBytes is the size from which a row fails without being read. The default is 64 MiB, or MaxInFlightBytes if
-	// that is more.
+	// MaxRowBytes is the size from which a row fails without being read. The default is 64 MiB, or MaxInFlightBytes,
+	// which are chosen to fit into memory, if that is more.
 	MaxRowBytes int64 `envconfig:"MAX_ROW_BYTES" least:"1KiB"`
 
 	// PollInterval is the longest pause between two polls for new rows. The default is 50 ms, or one second while a

@@ -5,9 +5,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/route"
 )
 
-// Check returns what is wrong with the configuration: every field that cannot be used. Publishers may be missing. It
-// fills in the destinations' defaults.
-func (c Config) Check() []*FieldError {
+// Check fills in the defaults and returns what is wrong with the configuration: every field that cannot be used.
+// Publishers may be missing.
+func (c *Config) Check() []*FieldError {
 	_, _, found := c.plan()
 	return found
 }
