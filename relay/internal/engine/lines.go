@@ -12,11 +12,8 @@ type lines struct {
 // mostLines is the number of lines about single rows, and about topics, in a minute.
 const mostLines = 20
 
-// The kinds of lines of which so many are written: what is said of the others when the minute is over.
-const (
-	rowLines   = "more rows failed than are logged one by one; the table has their errors in last_error"
-	topicLines = "more topics are held, or go on, than are logged one by one"
-)
+// The kinds of lines of which so many are written.
+const rowLines, topicLines = "rows", "topics"
 
 // isNews reports whether the log may have one more line of a kind in this minute, and counts it. Of most kinds it has
 // one.
@@ -40,8 +37,14 @@ func (e *Engine) Report(last bool, now time.Time) {
 		if !last && now.Sub(l.since) < time.Minute {
 			continue
 		}
-		if delete(e.lines, kind); (kind == rowLines || kind == topicLines) && l.number > mostLines {
-			e.Logger.Warn(kind, "others", l.number-mostLines) //nolint:sloglint // it is one of two constants
+		delete(e.lines, kind)
+		switch others := l.number - mostLines; {
+		case others <= 0:
+		case kind == rowLines:
+			e.Logger.Warn("more rows failed than are logged one by one; the table has their errors in last_error",
+				"others", others)
+		case kind == topicLines:
+			e.Logger.Warn("more topics are held, or go on, than are logged one by one", "others", others)
 		}
 	}
 }
