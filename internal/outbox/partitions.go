@@ -42,16 +42,8 @@ type timeRange struct{ low, high string }
 // everything is the range of all partitions.
 var everything = timeRange{"-infinity", "infinity"}
 
-// partitionMark stands in the statements where the condition on partitions goes.
+// partitionMark stands in the statements where the condition on partitions goes, if there is one.
 const partitionMark = "/*partitions*/ "
-
-// partitionMark is what stands in statements for the condition on partitions.
-func (r *relation) partitionMark() string {
-	if r.parts == nil {
-		return ""
-	}
-	return partitionMark
-}
 
 // partitionCondition returns the condition on partitions for statements, followed by and.
 func (t *Table) partitionCondition() (condition string) {

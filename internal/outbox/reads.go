@@ -62,7 +62,7 @@ func (t *Table) prepareReads() {
 	t.sweep = page(place, "columns", t.columns(bare, first), "rows", strings.TrimPrefix(d["due"], partitionMark))
 	t.tail.inOrder, t.sweep.inOrder, t.sweep.bare = m.followed, m.followed, true
 	t.byID.statement = d.text("tail.sql", "columns", t.columns(wholeRows, first),
-		"rows", t.relation.partitionMark()+m.pendingByID()+d["arrived_filter"],
+		"rows", partitionMark+m.pendingByID()+d["arrived_filter"],
 		"which", d["id"]+" = any ($2::"+d["id_type"]+"[])")
 	if m.Failed.Has() {
 		order := position{{m.Failed.Name, firstValue}, {m.ID.Name, idValue}}

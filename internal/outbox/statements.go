@@ -52,7 +52,7 @@ func (t *Table) describe() description {
 	if m.Taken != pattern.Always {
 		filtered = " and " + m.Taken
 	}
-	mark, pending := t.relation.partitionMark(), m.Pending
+	mark, pending := partitionMark, m.Pending
 	// A column that the table lacks is null.
 	available, now := m.Available.Or("null::timestamptz"), m.Available.Now()
 	d := description{
