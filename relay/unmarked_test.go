@@ -100,6 +100,32 @@ func TestMarksWithoutEffect(t *testing.T) {
 	}
 }
 
+// A row whose mark a trigger takes back is found by the sweep, is reported, and is not published at each sweep.
+func TestMarksTakenBack(t *testing.T) {
+	t.Parallel()
+	s, b := pgtest.New(t), publishertest.NewBroker()
+	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
+	s.Exec(t, `create function keep() returns trigger language plpgsql as $$ begin return old; end $$;
+		create trigger keep before update on outbox_messages for each row when (old.topic = 'bad') execute function keep();
+		insert into outbox_messages (topic, key, payload) values ('t', 'other', '0')`, pgx.QueryExecModeSimpleProtocol)
+	r := replica(t, s, b, func(c *tested) { c.Destinations[0].BackoffMax = 2 * time.Second })
+	start(t, r)
+	pending := func() int {
+		return pgtest.Value[int](t, s, "select count(*) from outbox_messages where relayed_at is null")
+	}
+	eventually(t, "the first row is settled", func() bool { return pending() == 0 })
+	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 'bad', 'k' || i, to_jsonb(i) from
+		generate_series(1, 100) i`)
+	eventually(t, "the rows are held", func() bool {
+		return allOf(r.config.Destinations).Held[engine.CauseMark] == 100
+	})
+	s.Exec(t, "drop trigger keep on outbox_messages")
+	eventually(t, "the rows are settled", func() bool { return pending() == 0 })
+	if got := len(b.All()); got > 1+2*100 {
+		t.Errorf("%d deliveries of 101 rows", got)
+	}
+}
+
 // A refusal that has no effect keeps its key waiting, and is not tried again and again.
 func TestRefusalsWithoutEffect(t *testing.T) {
 	t.Parallel()

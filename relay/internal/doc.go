@@ -114,9 +114,10 @@ drops the rule and names the test that notices.
     the time (reads). A sweep has little time at first.
   - The database does not mark rows, with an error or by doing nothing: they stay in flight, and some of them are
     tried again every ten seconds (unwritten). What a statement cannot write in its time is written in smaller
-    statements (divide). From then on, and for the rows that the last owner of a shard may have left in this state,
-    marks are rehearsed in a transaction that is rolled back: what the database would not mark is not published
-    (rehearsal). So no restart publishes a row again because its mark cannot be written.
+    statements (divide). From then on, and for the rows that the last owner of a shard may have left in this state or
+    that a sweep finds, since a trigger may take a mark back, marks are rehearsed in a transaction that is rolled back:
+    what the database would not mark is not published (rehearsal). So neither a restart nor a sweep publishes a row
+    again because its mark cannot be written.
   - The table changes so that marks and refusals can never be written as they are phrased: the table is reopened, and
     the rows are published again.
   - The database fails over: all sessions end, and the ownership ends with them. The next control connection is made to

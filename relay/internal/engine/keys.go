@@ -32,7 +32,7 @@ type key struct {
 	// nothing in flight. Keys of which only memory knows the count do not have to give their places up; see counts.
 	tries      int    // tries in vain in a row that spent no attempt; they make the next pause longer
 	refused    int64  // refusals in a row
-	unmarkable bool   // its first row was not published, since the database would not mark it
+	unmarkable bool   // its first row is rehearsed: the database would not mark it, or a sweep has found it pending
 	blamed     uint32 // stamp of the row that was refused
 	unanswered int    // publishes of its first row without an answer, in a row
 	accepted   uint64 // number of rows accepted at the destination before the last of these

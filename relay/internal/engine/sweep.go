@@ -121,7 +121,9 @@ func (e *Engine) swept(r *Read, took time.Duration, now time.Time) {
 			if e.closed >= e.room(true) {
 				return // the next page begins here, after the row before this one
 			}
-			e.rest(e.keyOf(row.Hash, false, row.Message.Key == nil, row.Shard), causeOrder, now)
+			k := e.keyOf(row.Hash, false, row.Message.Key == nil, row.Shard)
+			k.unmarkable = true // a trigger may take marks back, and the row would be published at each sweep
+			e.rest(k, causeOrder, now)
 		}
 		s.at = row.Position
 	}
