@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 	"github.com/outbox-relay/outbox-relay/internal/printable"
 )
@@ -24,27 +25,31 @@ changes rows in small transactions and may be stopped at any time and run again.
 when another session keeps rows locked.`
 
 // apply changes the chosen rows.
-func (c *changing) apply(cmd *cobra.Command, chosen operate.Selection, o *operating) error {
+func (c *changing) apply(cmd *cobra.Command, chosen operate.Selection, settings *config.Config, o *operate.Outbox,
+) error {
 	if c.change.Verb == "discard" && chosen.IsZero() && c.yes && !c.dryRun {
 		// As likely as not an unset variable was to hold the ids, and the rows would be gone.
 		return usageError(errors.New("--yes without a selection would discard every failed row: choose rows, or say " +
 			"--topic '*' for all of them"))
 	}
-	for ; ; c.yes = true { // what was confirmed once holds for the rows that are chosen next
-		result, more, err := c.applyOnce(cmd, chosen, o)
-		switch {
-		case err == nil && more: // rows that were locked are chosen again
-		case err == nil && result.Locked > 0:
-			return unfinishedError(fmt.Errorf("another session keeps %s locked; run the command again for them",
-				rows(result.Locked)))
-		default:
-			return err
-		}
+	if c.change.Verb == "replay" && mayDeduplicate(settings) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "note: a JetStream stream drops messages that it has stored within its "+
+			"duplicate window; such rows are marked as relayed again, and not stored again")
 	}
+	var result operate.Result
+	var err error
+	for more := true; more && err == nil; c.yes = true { // what was confirmed once holds for the rows chosen next
+		result, more, err = c.applyOnce(cmd, chosen, settings.ListenChannel, o)
+	}
+	if err == nil && result.Locked > 0 { // rows that were locked before have been chosen again
+		err = unfinishedError(fmt.Errorf("another session keeps %s locked; run the command again for them",
+			rows(result.Locked)))
+	}
+	return err
 }
 
 // applyOnce changes as many rows as are chosen at once.
-func (c *changing) applyOnce(cmd *cobra.Command, chosen operate.Selection, o *operating) (
+func (c *changing) applyOnce(cmd *cobra.Command, chosen operate.Selection, channel string, o *operate.Outbox) (
 	result operate.Result, more bool, err error,
 ) {
 	ctx, change := cmd.Context(), c.change
@@ -78,7 +83,7 @@ func (c *changing) applyOnce(cmd *cobra.Command, chosen operate.Selection, o *op
 		bar.clear()
 		fmt.Fprintf(cmd.ErrOrStderr(), "waiting: %s\n", what)
 	}
-	result, err = choice.Apply(ctx, o.config.ListenChannel, operate.Progress{
+	result, err = choice.Apply(ctx, channel, operate.Progress{
 		Done: bar.show, Waits: waits, Row: func(row operate.Chosen) error {
 			if !c.json {
 				return nil

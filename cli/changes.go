@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -16,15 +15,15 @@ import (
 
 // changing completes a command that makes a change to the rows that its flags choose. when describes the time to which
 // --since and --until apply.
-func (p *program) changing(cmd *cobra.Command, when string, change func(*cobra.Command) (operate.Change, error),
+func (p *program) changing(cmd *cobra.Command, when string, change func() (operate.Change, error),
 ) *cobra.Command {
 	var c changing
 	cmd.Long += selectionHelp + changingHelp
 	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "list what would be changed, and change nothing")
 	cmd.Flags().BoolVar(&c.yes, "yes", false, "do not ask for confirmation")
 	cmd.Flags().BoolVar(&c.json, "json", false, "print a line of JSON for each row")
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) (err error) {
-		if c.change, err = change(cmd); err != nil {
+	cmd.PreRunE = func(*cobra.Command, []string) (err error) {
+		if c.change, err = change(); err != nil {
 			return usageError(err)
 		}
 		return nil
@@ -40,7 +39,7 @@ func (p *program) failedRetryCommand() *cobra.Command {
 OUTBOX_ON_FAILED=block is set, younger rows of their keys have been relayed in the meantime, and the retried rows are
 published after them. Ids may also be given as arguments.
 `,
-	}, "that failed", func(*cobra.Command) (operate.Change, error) { return operate.Retry(), nil })
+	}, "that failed", func() (operate.Change, error) { return operate.Retry(), nil })
 }
 
 func (p *program) failedDiscardCommand() *cobra.Command {
@@ -53,7 +52,7 @@ with --keep, stays in the table with failed_at and relayed_at set and the reason
 longer counts as failed. No row is deleted while the table has state columns of a destination that is not configured.
 Ids may also be given as arguments. With --yes rows have to be chosen; --topic '*' chooses all.
 `,
-	}, "that failed", func(*cobra.Command) (operate.Change, error) {
+	}, "that failed", func() (operate.Change, error) {
 		if keep && strings.TrimSpace(reason) == "" {
 			return operate.Change{}, errors.New("--keep requires --reason TEXT, for whoever finds the row later")
 		}
@@ -76,13 +75,7 @@ JetStream drops a message that it has stored within the duplicate window of the 
 a row is marked as relayed again, and nothing is stored.
 `,
 		Example: `  outbox-relay replay --topic order.placed --since 2026-03-01T12:00:00Z --dry-run`,
-	}, "that were relayed", func(cmd *cobra.Command) (operate.Change, error) {
-		if c, err := p.load(config.NeedDatabase); err == nil && mayDeduplicate(c) {
-			fmt.Fprintln(cmd.ErrOrStderr(), "note: a JetStream stream drops messages that it has stored within its "+
-				"duplicate window; such rows are marked as relayed again, and not stored again")
-		}
-		return operate.Replay(), nil
-	})
+	}, "that were relayed", func() (operate.Change, error) { return operate.Replay(), nil })
 }
 
 // mayDeduplicate reports whether a destination publishes to JetStream, or may do so according to the settings.
@@ -93,8 +86,7 @@ func mayDeduplicate(c *config.Config) bool {
 }
 
 func (p *program) pruneCommand() *cobra.Command {
-	var older config.Duration
-	failed := false
+	older, failed := config.Duration(-1), false
 	cmd := p.changing(&cobra.Command{
 		Use:   "prune --older-than D",
 		Short: "Delete rows that every destination has done",
@@ -109,13 +101,10 @@ has state columns of a destination that is not configured.
 		Example: `  outbox-relay prune --older-than 7d --yes
   outbox-relay prune --older-than 30d --failed --topic 'audit.*' --dry-run`,
 		Args: cobra.NoArgs,
-	}, "inserted", func(cmd *cobra.Command) (operate.Change, error) {
-		if !cmd.Flags().Changed("older-than") {
+	}, "inserted", func() (operate.Change, error) {
+		if older < 0 {
 			return operate.Change{}, errors.New("prune requires --older-than D, the time since rows were done, such " +
 				"as 7d")
-		}
-		if older < 0 {
-			return operate.Change{}, errors.New("--older-than must not be negative")
 		}
 		return operate.Prune(time.Duration(older), failed), nil
 	})

@@ -159,10 +159,6 @@ func TestBadInput(t *testing.T) {
 		{nil, "schema --doorbel", 2, "outbox-relay: unknown flag: --doorbel; see outbox-relay schema --help"},
 		{nil, "schema x", 2, `outbox-relay: unknown command "x" for "outbox-relay schema"`},
 		{
-			connections, "status --watch", 2,
-			"outbox-relay: --watch requires a terminal; without one, use --json for a line each second",
-		},
-		{
 			connections, "prune --yes", 2,
 			"outbox-relay: prune requires --older-than D, the time since rows were done, such as 7d",
 		},

@@ -57,7 +57,7 @@ func (p *program) listing(cmd *cobra.Command, content bool) *cobra.Command {
 	cmd.Flags().Uint32Var(&limit, "limit", rowLimit, "how many `rows` at most, 0 for all")
 	cmd.Flags().BoolVar(&out.json, "json", false, "print a line of JSON for each row, for machines")
 	return p.selecting(config.NeedDatabase, cmd, "that failed", func(cmd *cobra.Command, selected operate.Selection,
-		o *operating,
+		_ *config.Config, o *operate.Outbox,
 	) error {
 		most := int64(math.MaxInt64)
 		if limit > 0 {

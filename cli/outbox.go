@@ -3,10 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"log/slog"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/operate"
@@ -14,32 +10,30 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/route"
 )
 
-// operating holds what the commands that examine rows need. It connects to no broker.
-type operating struct {
-	*operate.Outbox
-	config *config.Config
-	close  func()
-}
-
-// openOutbox opens the table as each destination sees it.
-func openOutbox(ctx context.Context, c *config.Config) (*operating, error) {
-	r := relayConfig(c, slog.New(slog.DiscardHandler))
+// openOutbox opens the table as each destination sees it, over connections of its own. It connects to no broker.
+func openOutbox(ctx context.Context, c *config.Config) (*operate.Outbox, error) {
 	settings, routes := rowsOnly(c)
+	r, database := c.Config, c.Database
 	// A pooler lends its sessions for one transaction each, with whatever settings they have.
-	database := c.Database
 	database.URL = database.DirectURL
 	pool, closePool, err := openPool(ctx, database, &r)
 	if err != nil {
 		return nil, usageError(err)
 	}
-	o := &operating{config: c, close: closePool}
-	if o.Outbox, err = viewed(ctx, pool, r.Connect, settings); err != nil {
-		o.close()
+	o := &operate.Outbox{Pool: pool, Connect: r.Connect, Shards: settings.Shards, Close: closePool}
+	table, err := outbox.Open(ctx, pool, settings)
+	if err != nil {
+		o.Close()
 		return nil, err
 	}
-	for i := range o.Views {
-		v := &o.Views[i]
-		v.Topic = routes[i].Topic.SQL(v.Table.Topic.Name+"::text", v.Table.Extra())
+	for i, v := range settings.Views {
+		seen, err := table.For(v)
+		if err != nil { // commands that change rows must know the state of all destinations
+			o.Close()
+			return nil, fmt.Errorf("destination %s: %w", v.Name, err)
+		}
+		o.Views = append(o.Views, seen)
+		o.Topics = append(o.Topics, routes[i].Topic.SQL(seen.Topic.Name+"::text", seen.Extra()))
 	}
 	return o, nil
 }
@@ -76,23 +70,4 @@ func rowsOnly(c *config.Config) (outbox.Config, []*route.Route) {
 		plan.Views[i].Extra = []int{}
 	}
 	return plan, routes
-}
-
-// viewed opens the table as each destination sees it.
-func viewed(ctx context.Context, pool *pgxpool.Pool, connect func(context.Context) (*pgx.Conn, error),
-	settings outbox.Config,
-) (*operate.Outbox, error) {
-	found, err := outbox.Open(ctx, pool, settings)
-	if err != nil {
-		return nil, err
-	}
-	o := &operate.Outbox{Pool: pool, Connect: connect, Shards: settings.Shards}
-	for _, v := range settings.Views {
-		seen, err := found.For(v)
-		if err != nil { // commands that change rows must know the state of all destinations
-			return nil, fmt.Errorf("destination %s: %w", v.Name, err)
-		}
-		o.Views = append(o.Views, operate.View{View: v, Table: seen})
-	}
-	return o, nil
 }

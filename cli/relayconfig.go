@@ -15,9 +15,6 @@ func relayConfig(c *config.Config, logger *slog.Logger) relay.Config {
 	if c.ListenChannel == "" {
 		r.ListenChannel = relay.NoChannel
 	}
-	if c.PruneAfter > 0 {
-		r.SpareConnections = 1
-	}
 	for i := range c.Destinations {
 		d := &c.Destinations[i]
 		d.Paused = func() bool {

@@ -41,11 +41,8 @@ begins when they become available.`,
 func run(ctx context.Context, c *config.Config, a *assembly, logger *slog.Logger) error {
 	build := thisBuild()
 	logger.Info("starting", "version", build.Version, "commit", build.Commit)
-	settings, _ := rowsOnly(c)
 	cleaner := &operate.Cleaner{After: c.PruneAfter, Logger: logger}
-	cleaner.Open = func(ctx context.Context) (*operate.Outbox, error) {
-		return viewed(ctx, a.pool, a.config.Connect, settings)
-	}
+	cleaner.Open = func(ctx context.Context) (*operate.Outbox, error) { return openOutbox(ctx, c) }
 	relaying, stop := context.WithCancel(ctx)
 	defer stop()
 	// Health and metrics are served until the relay has stopped.

@@ -45,7 +45,7 @@ drops partitions in which every row is done. Print it again when a destination g
 			var seen operate.Outbox
 			var own []string
 			for _, v := range settings.Views {
-				seen.Views = append(seen.Views, operate.View{View: v, Table: settings.Assumed(v)})
+				seen.Views = append(seen.Views, settings.Assumed(v))
 				if v.Columns != nil {
 					own = append(own, v.Columns["relayed_at"])
 				}

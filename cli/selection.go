@@ -31,7 +31,7 @@ ago (2h, 3d).`
 // selecting completes a command that works on the rows that its flags and its arguments, which are ids, choose, and
 // opens the table for it. when describes the time to which --since and --until apply.
 func (p *program) selecting(needs config.Needs, cmd *cobra.Command, when string,
-	do func(*cobra.Command, operate.Selection, *operating) error,
+	do func(*cobra.Command, operate.Selection, *config.Config, *operate.Outbox) error,
 ) *cobra.Command {
 	var s selection
 	flags := cmd.Flags()
@@ -63,8 +63,8 @@ func (p *program) selecting(needs config.Needs, cmd *cobra.Command, when string,
 		}
 		o, err := openOutbox(cmd.Context(), c)
 		if err == nil {
-			err = do(cmd, chosen, o)
-			o.close()
+			err = do(cmd, chosen, c, o)
+			o.Close()
 		}
 		return explained(err, cmd, chosen)
 	}

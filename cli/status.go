@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -37,20 +36,14 @@ leaves this part out if there is none. The other flags restrict which of the exa
   outbox-relay status --json | jq '.destinations[] | {name, due, failed, oldest_age_seconds}'
   kubectl exec deploy/shop -c outbox-relay -- /outbox-relay status --id 0194c6fc-2a8e-7d3b-9c1f-5b7e2f0a4d61`,
 		Args: cobra.NoArgs,
-		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			if watching && !asJSON && !isTerminal(cmd.OutOrStdout()) {
-				return usageError(errors.New("--watch requires a terminal; without one, use --json for a line each " +
-					"second"))
-			}
-			return nil
-		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, for machines")
 	cmd.Flags().BoolVar(&watching, "watch", false, "show it again each second, until stopped")
 	return p.selecting(config.NeedDatabase, cmd, "inserted", func(cmd *cobra.Command, chosen operate.Selection,
-		o *operating,
+		c *config.Config, o *operate.Outbox,
 	) error {
 		out := cmd.OutOrStdout()
+		drawing := watching && !asJSON && isTerminal(out) // otherwise one report follows the other
 		show := func(report operate.Report) error {
 			text := statusText(report)
 			switch {
@@ -58,18 +51,18 @@ leaves this part out if there is none. The other flags restrict which of the exa
 				return writeJSON(out, report, "")
 			case asJSON:
 				return writeJSON(out, report, "  ")
-			case watching:
+			case drawing:
 				text = frame(text, heightOf(out))
 			}
 			_, err := io.WriteString(out, text)
 			return err
 		}
-		if watching && !asJSON {
+		if drawing {
 			fmt.Fprint(out, "\x1b[?1049h\x1b[?25l\x1b[?7l") // alternate screen, no cursor, long lines are cut
 			defer fmt.Fprint(out, "\x1b[?7h\x1b[?25h\x1b[?1049l")
 		}
 		for ctx := cmd.Context(); ; {
-			report, err := o.report(ctx, chosen)
+			report, err := reportOf(ctx, c, o, chosen)
 			if err == nil {
 				err = show(report)
 			}
@@ -88,8 +81,10 @@ leaves this part out if there is none. The other flags restrict which of the exa
 // watchEvery is the interval of --watch.
 const watchEvery = time.Second
 
-// report reads the table, and asks the relay on this host.
-func (o *operating) report(ctx context.Context, chosen operate.Selection) (operate.Report, error) {
+// reportOf reads the table, and asks the relay on this host.
+func reportOf(ctx context.Context, c *config.Config, o *operate.Outbox, chosen operate.Selection) (
+	operate.Report, error,
+) {
 	// Ids choose the rows that are shown, not those that are counted.
 	ids := chosen.IDs
 	chosen.IDs = nil
@@ -100,7 +95,7 @@ func (o *operating) report(ctx context.Context, chosen operate.Selection) (opera
 	if err != nil {
 		return report, err
 	}
-	o.askLocal(ctx, &report)
+	askLocal(ctx, c, &report)
 	if missing := len(ids) - len(report.Rows); missing > 0 {
 		report.Note(fmt.Sprintf("there is no row with %d of the ids that were given", missing))
 	}
@@ -108,23 +103,23 @@ func (o *operating) report(ctx context.Context, chosen operate.Selection) (opera
 }
 
 // askLocal adds to a report what only the relay on this host knows.
-func (o *operating) askLocal(ctx context.Context, r *operate.Report) {
+func askLocal(ctx context.Context, c *config.Config, r *operate.Report) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	var known operate.Report
-	body, err := health.Here{Addr: o.config.HTTPAddr, Config: o.config.HTTPConfig}.Get(ctx, "/status")
+	body, err := health.Here{Addr: c.HTTPAddr, Config: c.HTTPConfig}.Get(ctx, "/status")
 	if err == nil {
 		err = json.Unmarshal(body, &known)
 	}
 	switch {
-	case err != nil && !o.config.StatusPage:
+	case err != nil && !c.StatusPage:
 		r.Note("what is held, and why, only a running relay knows, and OUTBOX_STATUS_PAGE=off keeps it from answering")
 	case err != nil:
 		r.Note(fmt.Sprintf("what is held, and why, only a running relay knows, and none answers at "+
-			"OUTBOX_HTTP_ADDR=%s: run this beside one (%s)", o.config.HTTPAddr, errtext.Line(err)))
+			"OUTBOX_HTTP_ADDR=%s: run this beside one (%s)", c.HTTPAddr, errtext.Line(err)))
 	case known.Table != r.Table:
 		r.Note(fmt.Sprintf("what is held, and why, is not known: the relay at OUTBOX_HTTP_ADDR=%s is that of table %s",
-			o.config.HTTPAddr, known.Table))
+			c.HTTPAddr, known.Table))
 	default:
 		r.Process = known.Process
 		for _, d := range known.Destinations {

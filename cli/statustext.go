@@ -85,12 +85,8 @@ func writeOwnership(w *strings.Builder, o *operate.Ownership) {
 	}
 	lines := [][]string{{fmt.Sprintf("replicas: %d", len(o.Replicas)), shardsOf(o.Shares)}}
 	for _, g := range o.Groups {
-		text := shardsOf(g.Shares)
-		if !g.Configured && g.Unserved() {
-			text = "! no replica relays it"
-		}
 		if len(o.Groups) > 1 {
-			lines = append(lines, []string{"  " + printable.Text(strings.Join(g.Names, ", ")), text})
+			lines = append(lines, []string{"  " + printable.Text(strings.Join(g.Names, ", ")), shardsOf(g.Shares)})
 		}
 	}
 	_ = writeColumns(w, lines)

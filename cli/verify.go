@@ -57,14 +57,16 @@ when one is, 2 when the settings or flags are invalid, or when no destination ca
   outbox-relay verify --since 2026-03-01T12:00:00Z --until 2026-03-01T13:00:00Z --topic 'order.*'
   outbox-relay verify --json | jq -r 'select(.problem == "missing") | .id'`,
 		Args: cobra.NoArgs,
-	}, "that were relayed", func(cmd *cobra.Command, chosen operate.Selection, o *operating) error {
+	}, "that were relayed", func(cmd *cobra.Command, chosen operate.Selection, c *config.Config,
+		o *operate.Outbox,
+	) error {
 		if chosen.Since.IsZero() && chosen.Until.IsZero() && len(chosen.IDs) == 0 {
 			chosen.Since = time.Now().Add(-verifySpan)
 		}
 		if chosen.Until.IsZero() {
 			chosen.Until = time.Now().Add(-verifyRest)
 		}
-		return p.verify(cmd, o, chosen, asJSON)
+		return p.verify(cmd, c, o, chosen, asJSON)
 	})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each such row, and one for each "+
 		"destination, for machines")
@@ -72,18 +74,20 @@ when one is, 2 when the settings or flags are invalid, or when no destination ca
 }
 
 // verify compares the chosen destinations.
-func (p *program) verify(cmd *cobra.Command, o *operating, chosen operate.Selection, asJSON bool) error {
+func (p *program) verify(cmd *cobra.Command, c *config.Config, o *operate.Outbox, chosen operate.Selection,
+	asJSON bool,
+) error {
 	var all operate.Comparison
 	compared := false
 	out := &lines{out: cmd.OutOrStdout(), json: asJSON, cells: [][]string{
 		{"ID", "DESTINATION", "TOPIC", "RELAYED AT", "PROBLEM", "DETAILS"},
 	}}
-	for i := range o.config.Destinations {
-		d := &o.config.Destinations[i]
+	for i := range c.Destinations {
+		d := &c.Destinations[i]
 		if chosen.Destination != "" && chosen.Destination != d.Name {
 			continue
 		}
-		client, err := p.newPublisher(o.config, i, io.Discard, slog.New(slog.DiscardHandler))
+		client, err := p.newPublisher(c, i, io.Discard, slog.New(slog.DiscardHandler))
 		if err != nil {
 			return usageError(err)
 		}

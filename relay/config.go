@@ -59,9 +59,6 @@ type Config struct {
 	// Direct is the configuration of connections to the server itself, for ownership and LISTEN, where the pool goes
 	// through a transaction pooler such as PgBouncer. By default these connections are made like the pool's.
 	Direct *pgxpool.Config
-	// SpareConnections is the number of connections that the pool of [Config.NewPool] has beyond what the relay needs.
-	// The default is 0.
-	SpareConnections int
 
 	// Meter makes the instruments. By default nothing is measured.
 	Meter metric.Meter

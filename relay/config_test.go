@@ -58,12 +58,12 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 		"nil":          {Config{Destinations: []*Destination{nil}}, []string{"Destinations[0]"}},
 		"numbers": {
 			Config{
-				BatchSize: -1, MaxInFlight: -1, MaxInFlightBytes: -1, MaxRowBytes: -1, Shards: 1025, SpareConnections: -1,
+				BatchSize: -1, MaxInFlight: -1, MaxInFlightBytes: -1, MaxRowBytes: -1, Shards: 1025,
 				OwnerTTL:     1,
 				PollInterval: -1, StopTimeout: -1, Destinations: []*Destination{{Publisher: b}},
 			},
 			[]string{
-				"BatchSize", "MaxInFlight", "MaxInFlightBytes", "MaxRowBytes", "Shards", "SpareConnections", "PollInterval",
+				"BatchSize", "MaxInFlight", "MaxInFlightBytes", "MaxRowBytes", "Shards", "PollInterval",
 				"OwnerTTL", "StopTimeout",
 			},
 		},
@@ -285,13 +285,13 @@ func TestNewPool(t *testing.T) {
 		c.User = user
 		return nil
 	}
-	c := Config{SpareConnections: 2, Destinations: []*Destination{{Name: "a"}, {Name: "b"}}}
+	c := Config{Destinations: []*Destination{{Name: "a"}, {Name: "b"}}}
 	pool, closePool, err := c.NewPool(t.Context(), to)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer closePool()
-	if most := pool.Config().MaxConns; most != 1+2*3+2 {
+	if most := pool.Config().MaxConns; most != 1+2*3 {
 		t.Errorf("at most %d connections", most)
 	}
 	if _, err := c.Connect(t.Context()); !errors.Is(err, refused) {

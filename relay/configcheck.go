@@ -78,7 +78,6 @@ func (c *Config) complete() (p problems) {
 	if c.Shards > owner.MaxShards {
 		p.add(ofConfig, "Shards", "must be at most %d", owner.MaxShards)
 	}
-	number(&p, ofConfig, "SpareConnections", &c.SpareConnections, 0, 0)
 	number(&p, ofConfig, "PollInterval", &c.PollInterval, 0, 0)
 	number(&p, ofConfig, "OwnerTTL", &c.OwnerTTL, defaultTTL, time.Second)
 	number(&p, ofConfig, "StopTimeout", &c.StopTimeout, 25*time.Second, time.Millisecond)

@@ -47,7 +47,7 @@ func (c *Config) NewPool(ctx context.Context, to *pgxpool.Config) (pool *pgxpool
 			return pgsession.Own(ctx, conn)
 		}
 	}
-	to.MinConns, to.MaxConns = 0, int32(workOther+workEach*len(c.Destinations)+c.SpareConnections)
+	to.MinConns, to.MaxConns = 0, int32(workOther+workEach*len(c.Destinations))
 	// Otherwise the connection for a look at the catalogue once a minute, all that a standby reads, stays up to 20 s.
 	to.MaxConnIdleTime, to.HealthCheckPeriod = workIdle, workIdle/5
 	if c.Direct != nil || addressesOf(to.ConnConfig) > 1 {

@@ -87,7 +87,7 @@ func (r *Relay) measureTable(ctx context.Context) (operate.Report, error) {
 	o := &operate.Outbox{Pool: r.pool, Shards: r.config.Shards}
 	for _, v := range r.plan.Views {
 		if view, err := table.For(v); err == nil {
-			o.Views = append(o.Views, operate.View{View: v, Table: view})
+			o.Views = append(o.Views, view)
 		} else {
 			report.Note("the rows of destination " + v.Name + " were not counted: its check says why")
 		}

@@ -20,10 +20,10 @@ func (o *Outbox) ReportOf(ctx context.Context, selection Selection, patience tim
 	if err != nil {
 		return Report{}, err
 	}
-	r := Report{At: time.Now().UTC(), Table: o.Views[0].Table.Name(), Limit: outbox.CountCap, Problems: []string{}}
-	for i, v := range o.Views {
+	r := Report{At: time.Now().UTC(), Table: o.Views[0].Name(), Limit: outbox.CountCap, Problems: []string{}}
+	for i, n := range o.Views {
 		if slices.ContainsFunc(picks, func(p pick) bool { return slices.Contains(p.set.views, i) }) {
-			r.Destinations = append(r.Destinations, NewDestination(v.Name, v.Optional))
+			r.Destinations = append(r.Destinations, NewDestination(n.View().Name, n.View().Optional))
 		}
 	}
 	for _, p := range o.parts(picks, patience) {
@@ -92,8 +92,7 @@ type set struct {
 func (o *Outbox) sets() []set {
 	var sets []set
 	home, everyRow := -1, false
-	for i, v := range o.Views {
-		n := v.Table
+	for i, n := range o.Views {
 		at := slices.IndexFunc(sets, func(s set) bool { return s.table.GroupColumn() == n.GroupColumn() })
 		if at < 0 {
 			at = len(sets)
@@ -101,8 +100,8 @@ func (o *Outbox) sets() []set {
 		}
 		sets[at].views = append(sets[at].views, i)
 		sets[at].divided = len(sets[at].views) > 1
-		everyRow = everyRow || v.takesAll()
-		if v.Columns == nil && home < 0 {
+		everyRow = everyRow || takesAll(n)
+		if n.View().Columns == nil && home < 0 {
 			home = at
 		}
 	}
@@ -119,11 +118,11 @@ func (o *Outbox) taker(s set) string {
 	}
 	var cases strings.Builder
 	for _, i := range s.views {
-		fmt.Fprintf(&cases, " when %s then %d", o.Views[i].Table.Taken, i)
+		fmt.Fprintf(&cases, " when %s then %d", o.Views[i].Taken, i)
 	}
 	for i := range o.Views {
 		// A destination with other columns has a copy of its own.
-		if n := o.Views[i].Table; n.Came == "" && !slices.Contains(s.views, i) {
+		if n := o.Views[i]; n.Came == "" && !slices.Contains(s.views, i) {
 			fmt.Fprintf(&cases, " when %s then %d", n.Taken, outbox.NotCounted)
 		}
 	}
@@ -160,7 +159,7 @@ func (o *Outbox) count(ctx context.Context, p pick, patience time.Duration) (fun
 		}
 		for i := range r.Destinations {
 			for _, taker := range p.set.views {
-				if d := &r.Destinations[i]; d.Name == o.Views[taker].Name {
+				if d := &r.Destinations[i]; d.Name == o.nameOf(taker) {
 					d.Backlog = tally[taker]
 				}
 			}

@@ -1,7 +1,9 @@
 package operate
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -129,11 +131,9 @@ func note(reason string) string {
 
 // withReason is the last error followed by $3. If the column is too narrow for both, the error is cut.
 func withReason(c outbox.Column) string {
-	if c.Width == 0 {
-		return fmt.Sprintf("concat_ws(' ', %s, $3::text)", c.Name)
-	}
+	width := cmp.Or(c.Width, math.MaxInt32)
 	return fmt.Sprintf("left(concat_ws(' ', nullif(left(%s, greatest(%d - length($3::text), 0)), ''), $3::text), %d)",
-		c.Name, c.Width-1, c.Width)
+		c.Name, width-1, width)
 }
 
 // doneElsewhere is the condition that every destination with other columns than those of a set is done with a row: it
@@ -142,30 +142,30 @@ func (o *Outbox) doneElsewhere(but set) string {
 	if o.Strangers() != nil {
 		return "false"
 	}
-	done := "true"
-	for _, v := range o.Views {
-		if n := v.Table; n.Relayed.Name != but.table.Relayed.Name {
-			done += " and " + v.done(n.Relayed.Name+" is not null")
+	all := "true"
+	for _, n := range o.Views {
+		if n.Relayed.Name != but.table.Relayed.Name {
+			all += " and " + done(n, n.Relayed.Name+" is not null")
 		}
 	}
-	return done
+	return all
 }
 
 // done is the condition that a row has ended at a destination, or that the destination does not take it.
-func (v View) done(ended string) string {
-	if v.takesAll() {
+func done(n *outbox.Table, ended string) string {
+	if takesAll(n) {
 		return "(" + ended + ")"
 	}
-	return fmt.Sprintf("(%s or not coalesce(%s, false))", ended, v.takes())
+	return fmt.Sprintf("(%s or not coalesce(%s, false))", ended, takes(n))
 }
 
 // takes is the condition that a destination takes a row, and that the row has reached the state in which it does.
-func (v View) takes() string {
-	if n := v.Table; n.Came != "" {
+func takes(n *outbox.Table) string {
+	if n.Came != "" {
 		return "(" + n.Came + " and (" + n.Taken + "))"
 	}
-	return "(" + v.Table.Taken + ")"
+	return "(" + n.Taken + ")"
 }
 
 // takesAll reports whether a destination takes each row, as it is inserted.
-func (v View) takesAll() bool { return v.Table.Came == "" && v.Table.Taken == pattern.Always }
+func takesAll(n *outbox.Table) bool { return n.Came == "" && n.Taken == pattern.Always }

@@ -161,10 +161,10 @@ func TestKeepWithoutRelayed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &Outbox{
-		Pool: s.Pool, Connect: connectTo(s), Shards: 16,
-		Views: []View{{View: outbox.View{Name: "default"}, Table: table}},
+	if table, err = table.For(outbox.View{Name: "default"}); err != nil {
+		t.Fatal(err)
 	}
+	o := &Outbox{Pool: s.Pool, Connect: connectTo(s), Shards: 16, Views: []*outbox.Table{table}}
 	if _, err := o.Choose(t.Context(), Discard(true, "known"), Selection{}); err == nil ||
 		!strings.Contains(err.Error(), "leave out --keep") {
 		t.Errorf("a row that cannot be kept: %v", err)

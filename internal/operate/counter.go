@@ -64,7 +64,7 @@ func (o *Outbox) measurements() []*part {
 	}
 	picks, _ := o.pick(Selection{}, everyRow, nil) // each table may have such rows
 	return append(o.parts(picks, countTimeout), &part{ask: func(ctx context.Context) (func(*Report), error) {
-		found, err := o.Views[0].Table.Size(ctx)
+		found, err := o.Views[0].Size(ctx)
 		if outbox.Locked(err) { // the counts say so
 			return func(*Report) {}, nil
 		}

@@ -15,9 +15,9 @@ import (
 func reportOf(ctx context.Context, c *Counter, o *Outbox) (Report, error) {
 	var r Report
 	for _, v := range o.Views {
-		r.Destinations = append(r.Destinations, NewDestination(v.Name, false))
+		r.Destinations = append(r.Destinations, NewDestination(v.View().Name, false))
 	}
-	err := c.Report(ctx, o.Views[0].Table, o, &r)
+	err := c.Report(ctx, o.Views[0], o, &r)
 	return r, err
 }
 

@@ -85,14 +85,14 @@ func (c *Choice) ahead(ctx context.Context, s set, rows []Chosen) (ahead bool, e
 	for _, i := range s.views {
 		var keys []string
 		for _, row := range rows {
-			if row.key != nil && row.Destination == c.outbox.Views[i].Name && !slices.Contains(keys, *row.key) {
+			if row.key != nil && row.Destination == c.outbox.nameOf(i) && !slices.Contains(keys, *row.key) {
 				keys = append(keys, *row.key)
 			}
 		}
 		if ahead || len(keys) == 0 {
 			continue
 		}
-		statement := n.Text("operate_ahead.sql", "pending", n.Pending+" and "+c.outbox.Views[i].takes()+n.Ordered())
+		statement := n.Text("operate_ahead.sql", "pending", n.Pending+" and "+takes(c.outbox.Views[i])+n.Ordered())
 		err = c.outbox.within(ctx, limits{statement: changeTime, inOrder: true}, func(tx pgx.Tx) error {
 			return tx.QueryRow(ctx, statement, keys, *rows[0].order).Scan(&ahead)
 		})

@@ -25,17 +25,12 @@ type Outbox struct {
 	Pool *pgxpool.Pool
 	// Connect makes connections for [Outbox.Choose] and [Outbox.Verify].
 	Connect func(context.Context) (*pgx.Conn, error)
-	Views   []View // in the order of the configuration; at least one
-	Shards  int    // number by the configuration, reported as long as no replica owns any
-}
-
-// A View is the table as one destination sees it.
-type View struct {
-	outbox.View
-	Table *outbox.Table
-	// Topic is an SQL expression for a row's topic on the broker, empty if it is not known. Only [Outbox.RowsOf] and
-	// [Outbox.Verify] use it.
-	Topic string
+	Views   []*outbox.Table // as each destination sees it, in the order of the configuration; at least one
+	Close   func()          // closes the pool; nil for one that others close
+	// Topics are SQL expressions for the rows' topics on the brokers of these destinations. Only [Outbox.RowsOf] and
+	// [Outbox.Verify] use them.
+	Topics []string
+	Shards int // number by the configuration, reported as long as no replica owns any
 }
 
 // nameOf returns the name of the destination with a number that a statement gave; empty if no destination takes the
@@ -44,7 +39,7 @@ func (o *Outbox) nameOf(taker int) string {
 	if taker < 0 {
 		return ""
 	}
-	return o.Views[taker].Name
+	return o.Views[taker].View().Name
 }
 
 // pause returns after some time, or when ctx ends.

@@ -77,13 +77,13 @@ func (o *Outbox) Ownership(ctx context.Context) (*Ownership, error) {
 		return nil, fmt.Errorf("connect to database: %w", err)
 	}
 	defer conn.Release()
-	return OwnershipOf(ctx, conn.Conn(), o.Views[0].Table, o.Shards)
+	return OwnershipOf(ctx, conn.Conn(), o.Views[0], o.Shards)
 }
 
 // of lists the replicas that take part in the ownership of a view's group.
-func (o *Ownership) of(view View) (replicas []Replica) {
+func (o *Ownership) of(view *outbox.Table) (replicas []Replica) {
 	for _, g := range o.Groups {
-		if g.Column == view.Table.GroupColumn() {
+		if g.Column == view.GroupColumn() {
 			replicas = append(replicas, g.Replicas...)
 		}
 	}
@@ -94,7 +94,7 @@ func (o *Ownership) of(view View) (replicas []Replica) {
 // if there are none. Whatever deletes rows has to ask: such a destination may not have done them.
 func (o *Outbox) Strangers() error {
 	var destinations, columns []string
-	for _, s := range o.Views[0].Table.Strangers() {
+	for _, s := range o.Views[0].Strangers() {
 		destinations, columns = append(destinations, s.String()), append(columns, s.Columns...)
 	}
 	if len(columns) == 0 {
@@ -102,5 +102,5 @@ func (o *Outbox) Strangers() error {
 	}
 	return fmt.Errorf("table %s keeps the state of destinations that are not configured here (%s), in the columns %s: "+
 		"configure these destinations, or drop their columns if they are gone for good",
-		o.Views[0].Table.Quoted(), strings.Join(destinations, ", "), strings.Join(columns, ", "))
+		o.Views[0].Quoted(), strings.Join(destinations, ", "), strings.Join(columns, ", "))
 }

@@ -48,7 +48,7 @@ func (p *pruning) rows(ctx context.Context, o *Outbox, selection Selection) ([]p
 	if err := o.Strangers(); err != nil {
 		return nil, err
 	}
-	n := o.Views[0].Table
+	n := o.Views[0]
 	all := pick{set: set{table: n, views: []int{untaken}}, state: p.done(o, p.cutoff("now()")), values: new(parameters)}
 	// The last error is that of the chosen destination, or of any.
 	picks, err := o.pick(selection, func(seen *outbox.Table) (string, outbox.Column, error) {
@@ -78,11 +78,11 @@ func (p *pruning) rows(ctx context.Context, o *Outbox, selection Selection) ([]p
 // indexed returns an error that names the missing index if none leads to the rows that are done, and the table is
 // large.
 func (p *pruning) indexed(ctx context.Context, o *Outbox) error {
-	n := o.Views[0].Table
+	n := o.Views[0]
 	create := n.CreateIndex(n.Inserted.Name, pattern.Always)
 	for _, v := range o.Views {
-		if r := v.Table.Relayed; r.Has() && v.takesAll() && !v.Optional { // each row that is done has a time there
-			if v.Table.Indexed(r, false) {
+		if r := v.Relayed; r.Has() && takesAll(v) && !v.View().Optional { // each row that is done has a time there
+			if v.Indexed(r, false) {
 				return nil
 			}
 			create = n.CreateIndex(r.Name, r.Name+" is not null")
@@ -114,9 +114,8 @@ func (o *Outbox) Undone() string {
 // A row that no destination takes is kept.
 func (p *pruning) done(o *Outbox, cutoff string) string {
 	var takers []string
-	done := "true"
-	for _, v := range o.Views {
-		n := v.Table
+	all := "true"
+	for _, n := range o.Views {
 		var ends []string
 		if n.Relayed.Has() {
 			ends = append(ends, n.Relayed.Name+" < "+n.Relayed.At(cutoff))
@@ -128,17 +127,17 @@ func (p *pruning) done(o *Outbox, cutoff string) string {
 			}
 			ends = append(ends, end)
 		}
-		ended, takes := cmp.Or(strings.Join(ends, " or "), pattern.Never), v.takes()
-		if v.Optional {
-			takes = "(" + takes + " and (" + ended + "))"
+		ended, taken := cmp.Or(strings.Join(ends, " or "), pattern.Never), takes(n)
+		if n.View().Optional {
+			taken = "(" + taken + " and (" + ended + "))"
 		} else {
-			done += " and " + v.done(ended)
+			all += " and " + done(n, ended)
 		}
 		if n.Came == "" {
-			takers = append(takers, takes)
+			takers = append(takers, taken)
 		}
 	}
-	return done + " and (" + strings.Join(takers, " or ") + ")"
+	return all + " and (" + strings.Join(takers, " or ") + ")"
 }
 
 // A Cleaner deletes old rows while replicas relay, in one replica at a time. Its fields are its configuration.
@@ -181,7 +180,7 @@ func (c Change) lock(ctx context.Context, o *Outbox, tx pgx.Tx) error {
 	if c.prune == nil || !c.prune.again {
 		return nil
 	}
-	class, object := owner.CleaningLock(o.Views[0].Table.Name())
+	class, object := owner.CleaningLock(o.Views[0].Name())
 	var alone bool
 	own := pgsession.IsOwn(tx.Conn())
 	if err := tx.QueryRow(ctx, sql.Text("prune_lock.sql", nil), class, object, own).Scan(&alone); err != nil {
@@ -199,6 +198,7 @@ func (c *Cleaner) clean(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer o.Close()
 	begun := time.Now()
 	change := Prune(c.After, false)
 	change.Rest, change.most, change.prune.again = cleanRest, cleanRows, true

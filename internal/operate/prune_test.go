@@ -185,7 +185,7 @@ func TestPrunePartitioned(t *testing.T) {
 	s := pgtest.New(t)
 	table := sql.Table{Schema: s.Name, Name: "outbox_messages"}
 	assumed := (&outbox.Config{Table: table}).Assumed(outbox.View{})
-	s.Exec(t, sql.Partitioned(table, nil, (&Outbox{Views: []View{{Table: assumed}}}).Undone()))
+	s.Exec(t, sql.Partitioned(table, nil, (&Outbox{Views: []*outbox.Table{assumed}}).Undone()))
 	for _, day := range []string{"2024-05-01", "2024-05-02", "2024-05-03"} {
 		name := s.Name + ".outbox_messages_p" + strings.ReplaceAll(day, "-", "")
 		s.Exec(t, "create table "+name+" partition of outbox_messages for values from ('"+day+"') to (date '"+day+"' + 1)")
@@ -243,7 +243,8 @@ func TestCleaner(t *testing.T) {
 		"- interval '1 hour' "+
 		"end from generate_series(1, 5000) n")
 	opened := open(t, s)
-	table := opened.Views[0].Table.Name()
+	opened.Close = func() {}
+	table := opened.Views[0].Name()
 	other, err := pgx.Connect(t.Context(), s.URL)
 	if err != nil {
 		t.Fatal(err)

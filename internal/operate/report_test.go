@@ -37,6 +37,9 @@ func open(t testing.TB, s *pgtest.Schema, destinations ...string) *Outbox {
 	}
 	o := &Outbox{Pool: s.Pool, Connect: connectTo(s), Shards: 16}
 	var before [][]string
+	if destinations == nil {
+		destinations = []string{"default"}
+	}
 	for _, d := range destinations {
 		name, patterns, _ := strings.Cut(d, " ")
 		topics := strings.Fields(patterns)
@@ -44,11 +47,8 @@ func open(t testing.TB, s *pgtest.Schema, destinations ...string) *Outbox {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Views = append(o.Views, View{View: outbox.View{Name: name}, Table: view})
+		o.Views, o.Topics = append(o.Views, view), append(o.Topics, "null::text")
 		before = append(before, topics)
-	}
-	if o.Views == nil {
-		o.Views = []View{{View: outbox.View{Name: "default"}, Table: table}}
 	}
 	return o
 }
@@ -223,10 +223,10 @@ func startOwner(t *testing.T, s *pgtest.Schema, o *Outbox, shards int) {
 	replica.Shards, replica.TTL, replica.Logger = shards, 20*time.Second, slog.New(slog.DiscardHandler)
 	replica.Connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, s.URL) }
 	var groups []*owner.Group
-	for _, g := range o.Views[0].Table.Groups() {
+	for _, g := range o.Views[0].Groups() {
 		groups = append(groups, &owner.Group{Column: g.Column, Mapping: g.Mapping})
 	}
-	replica.Open(o.Views[0].Table.Name(), groups)
+	replica.Open(o.Views[0].Name(), groups)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); replica.Run(ctx) }()

@@ -1,7 +1,6 @@
 package operate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,8 +20,8 @@ func (o *Outbox) RowsOf(ctx context.Context, ids []string, destination string, p
 		return nil, err
 	}
 	var found []Row
-	for i, v := range o.Views {
-		if destination != "" && v.Name != destination {
+	for i, n := range o.Views {
+		if destination != "" && n.View().Name != destination {
 			continue
 		}
 		states, err := o.states(ctx, i, ids)
@@ -31,7 +30,7 @@ func (o *Outbox) RowsOf(ctx context.Context, ids []string, destination string, p
 		}
 		for _, row := range states {
 			f := &row.Fates[0]
-			for _, r := range owned.of(v) {
+			for _, r := range owned.of(n) {
 				if r.Owned.Has(row.Shard) && f.Owner == nil {
 					f.Owner = new(r.Backend)
 				}
@@ -52,16 +51,15 @@ func (o *Outbox) RowsOf(ctx context.Context, ids []string, destination string, p
 
 // states reads rows as a view has them, each with its fate there.
 func (o *Outbox) states(ctx context.Context, view int, ids []string) (all []Row, err error) {
-	v := o.Views[view]
-	n := v.Table
+	n := o.Views[view]
 	sets := o.sets()
 	at := slices.IndexFunc(sets, func(s set) bool { return slices.Contains(s.views, view) })
-	statement := n.Text("operate_row.sql", "taken", "coalesce("+v.takes()+", false)", "taker", o.taker(sets[at]),
-		"message_topic", cmp.Or(v.Topic, "null::text"), "scheduled", "true"+n.Scheduled())
+	statement := n.Text("operate_row.sql", "taken", "coalesce("+takes(n)+", false)", "taker", o.taker(sets[at]),
+		"message_topic", o.Topics[view], "scheduled", "true"+n.Scheduled())
 	err = o.within(ctx, limits{statement: chooseTime}, func(tx pgx.Tx) error {
 		rows, _ := tx.Query(ctx, statement, ids) // the rows have its error
 		all, err = pgx.CollectRows(rows, func(found pgx.CollectableRow) (Row, error) {
-			row := Row{Fates: []Fate{{Destination: v.Name}}}
+			row := Row{Fates: []Fate{{Destination: n.View().Name}}}
 			f := &row.Fates[0]
 			var taken, scheduled bool
 			var taker int
@@ -107,12 +105,11 @@ func (f *Fate) judge(taken, elsewhere, scheduled bool) {
 
 // waitsFor says what a due row waits for, as far as the table and the locks show it.
 func (o *Outbox) waitsFor(ctx context.Context, view int, row Row, patience time.Duration) string {
-	v := o.Views[view]
-	n := v.Table
+	n := o.Views[view]
 	if row.Fates[0].Owner == nil {
 		return fmt.Sprintf("no replica owns its shard, which is number %d", row.Shard)
 	}
-	if row.key != nil && v.BlockFailed && n.Failed.Has() {
+	if row.key != nil && n.View().BlockFailed && n.Failed.Has() {
 		id := o.first(ctx, "operate_blocker.sql", n, n.IsFailed+" and "+n.Taken, patience, *row.key)
 		if id != "" {
 			return "a row of its key has failed, and the key waits until that row is retried or discarded: " + id

@@ -95,7 +95,13 @@ func TestRowAfterAFailedOne(t *testing.T) {
 	ids := strings.Split(pgtest.Value[string](t, s, "select string_agg(id::text, ',') from outbox_messages"), ",")
 	failed := pgtest.Value[string](t, s, "select id::text from outbox_messages where topic = 'failed'")
 	for _, blocks := range []bool{false, true} {
-		o.Views[0].BlockFailed = blocks
+		view := o.Views[0].View()
+		view.BlockFailed = blocks
+		seen, err := o.Views[0].For(view)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Views[0] = seen
 		rows, err := o.RowsOf(t.Context(), ids, "", patience)
 		for err == nil && rows[0].Owner == nil {
 			rows, err = o.RowsOf(t.Context(), ids, "", patience)

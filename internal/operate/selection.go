@@ -71,10 +71,10 @@ func (o *Outbox) chosen(s Selection) []set {
 	if s.Destination == "" {
 		return o.sets()
 	}
-	for i, v := range o.Views {
-		if v.Name == s.Destination {
-			divided := len(o.Views) > 1 && v.Columns == nil && v.Table.Taken != pattern.Always
-			return []set{{table: v.Table, views: []int{i}, divided: divided}}
+	for i, n := range o.Views {
+		if v := n.View(); v.Name == s.Destination {
+			divided := len(o.Views) > 1 && v.Columns == nil && n.Taken != pattern.Always
+			return []set{{table: n, views: []int{i}, divided: divided}}
 		}
 	}
 	return nil

@@ -68,9 +68,9 @@ type Comparison struct {
 func (o *Outbox) Verify(ctx context.Context, view int, broker Broker, selection Selection,
 	report func(Discrepancy) error,
 ) (Comparison, error) {
-	n := o.Views[view].Table
+	n := o.Views[view]
 	c := &comparison{broker: broker, report: report, Comparison: Comparison{
-		Destination: o.Views[view].Name, Unordered: n.Ranked() || n.Came != "",
+		Destination: o.nameOf(view), Unordered: n.Ranked() || n.Came != "",
 	}}
 	if !n.Relayed.Has() {
 		return c.Comparison, fmt.Errorf("table %s keeps no relayed rows of destination %s: there is nothing to compare",
@@ -82,7 +82,7 @@ func (o *Outbox) Verify(ctx context.Context, view int, broker Broker, selection 
 		return c.Comparison, fmt.Errorf("choose rows: %w", err)
 	}
 	conn, err := o.list(ctx, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, n.Text("operate_verify.sql", "message_topic", o.Views[view].Topic, "ordered",
+		_, err := tx.Exec(ctx, n.Text("operate_verify.sql", "message_topic", o.Topics[view], "ordered",
 			fmt.Sprint(!c.Unordered)+n.Ordered(), "state", picks[0].where()), *picks[0].values...)
 		return err
 	})

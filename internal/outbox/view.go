@@ -100,6 +100,9 @@ func (t *Table) For(v View) (*Table, error) {
 	return t.with(m), nil
 }
 
+// View returns the view of the destination as which the table is seen.
+func (t *Table) View() View { return t.view }
+
 // see returns how a destination understands the table, and what keeps it from using it.
 func (t *Table) see(v View) *mapping {
 	m := t.common.as(v)

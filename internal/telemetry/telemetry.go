@@ -78,7 +78,14 @@ func New(ctx context.Context, build Build, logger *slog.Logger) (*Telemetry, err
 	if t.traces, err = newTraces(ctx, described); err != nil {
 		return nil, err
 	}
-	return t, t.describeBuild(build)
+	info, err := t.Meter().Int64Gauge("build_info", metric.WithDescription("The running program; always 1."))
+	if err != nil {
+		return nil, fmt.Errorf("describe build: %w", err)
+	}
+	info.Record(ctx, 1, metric.WithAttributes(
+		attribute.String("version", build.Version), attribute.String("commit", build.Commit),
+		attribute.String("go_version", runtime.Version())))
+	return t, nil
 }
 
 // Meter returns the meter for the instruments. Their names get the prefix outbox_relay_, their unit as a suffix
@@ -112,15 +119,4 @@ func (t *Telemetry) Shutdown(ctx context.Context) error {
 		err = errors.Join(t.traces.Shutdown(ctx), err)
 	}
 	return err
-}
-
-func (t *Telemetry) describeBuild(build Build) error {
-	info, err := t.Meter().Int64Gauge("build_info", metric.WithDescription("The running program; always 1."))
-	if err != nil {
-		return fmt.Errorf("describe build: %w", err)
-	}
-	info.Record(context.Background(), 1, metric.WithAttributes(
-		attribute.String("version", build.Version), attribute.String("commit", build.Commit),
-		attribute.String("go_version", runtime.Version())))
-	return nil
 }

@@ -86,7 +86,7 @@ var table = []mutant{
 	},
 	{
 		name: "row discarded for all destinations", breaks: "a row that another destination has not done is not deleted",
-		file: "internal/operate/change.go", old: "			done += \" and \" + v.done(", new: "			_ = v.done(",
+		file: "internal/operate/change.go", old: "			all += \" and \" + done(", new: "			_ = done(",
 		pkg: "./internal/operate", tests: "^TestOwnColumns$",
 	},
 	{
