@@ -216,6 +216,9 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (unwritten map[s
 		return nil, nil
 	}
 	column := func(oid uint32, value func(Refusal) []byte) []byte { return array(oid, each(refusals, value)) }
+	// Somebody may have written any number into a row, and one that does not fit keeps the whole statement from ending.
+	largest := cmp.Or(map[uint32]int64{pgtype.Int2OID: math.MaxInt16, pgtype.Int4OID: math.MaxInt32}[t.Attempt.OID],
+		math.MaxInt64)
 	rows, err := t.query(ctx, limits{lock: lockPatience, first: t.writeLock()}, t.description.text("refuse.sql"),
 		array(t.rowOID, each(refusals, func(r Refusal) string { return r.Identity() })),
 		column(pgtype.Int8OID, func(r Refusal) []byte { return number(r.Attempt) }),
@@ -223,10 +226,7 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (unwritten map[s
 			if r.Untried {
 				return number(r.Attempt)
 			}
-			if t.Attempt.OID == pgtype.Int2OID { // the only type whose end a row may reach
-				return number(min(r.Attempt, math.MaxInt16-1) + 1)
-			}
-			return number(r.Attempt + 1)
+			return number(min(r.Attempt, largest-1) + 1)
 		}),
 		column(pgtype.TextOID, func(r Refusal) []byte { return []byte(t.clean(r.Error)) }),
 		column(pgtype.BoolOID, func(r Refusal) []byte {

@@ -132,3 +132,29 @@ func TestSettleMovedRows(t *testing.T) {
 		})
 	}
 }
+
+// Attempts end at the largest number of their type, of whichever one, and other rows in the statement do not notice.
+func TestLargestAttempt(t *testing.T) {
+	t.Parallel()
+	for kind, largest := range map[string]int64{"smallint": 1<<15 - 1, "integer": 1<<31 - 1, "bigint": 1<<63 - 1} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			s.Exec(t, `create table outbox_messages (id bigint primary key, topic text, payload text,
+				relayed_at timestamptz, failed_at timestamptz, attempt `+kind+`)`)
+			s.Exec(t, "insert into outbox_messages values (1, 't', '', null, null, $1), (2, 't', '', null, null, 1)", largest)
+			table := open(t, s, Config{})
+			rows := tail(t, table, Query{}).Rows
+			unwritten, err := table.Refuse(t.Context(), []Refusal{
+				{Row: &rows[0], Error: "no", Failed: true}, {Row: &rows[1], Error: "no"},
+			})
+			if err != nil || len(unwritten) != 0 {
+				t.Error(unwritten, err)
+			}
+			if n := pgtest.Value[int](t, s, `select count(*) from outbox_messages
+				where failed_at is not null and attempt = $1 or attempt = 2`, largest); n != 2 {
+				t.Errorf("%d attempts are as they should be, want 2", n)
+			}
+		})
+	}
+}
