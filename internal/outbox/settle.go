@@ -277,5 +277,6 @@ func (t *Table) ineffective() *SetupError {
 			t.relation.Role)
 	}
 	return problem(checkRights, "change the trigger or the rule, or "+policies+", or the attribute bypassrls",
-		none+"a BEFORE trigger that returns NULL, a rule, or row security keeps role %s from it", t.relation.Role)
+		none+"a BEFORE trigger that returns NULL or OLD, a rule, or row security keeps role %s from it",
+		t.relation.Role)
 }
