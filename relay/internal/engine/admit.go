@@ -36,8 +36,8 @@ func (e *Engine) taken(r *Read, now time.Time) (fresh int) {
 	if fresh > 0 {
 		e.bell.active = now
 	}
-	if useless { // nothing of this part of a backlog can go: others get half of the time
-		e.reads.rests[r.Kind] = later(e.reads.rests[r.Kind], now.Add(now.Sub(r.began)))
+	if useless { // nothing of this part of a backlog can go: others get half of the time, unless the server was stuck
+		e.reads.rests[r.Kind] = later(e.reads.rests[r.Kind], now.Add(min(now.Sub(r.began), time.Second)))
 	}
 	if whole && !t.more {
 		// Dropped rows are counted too: a look that brings only rows of closed keys is in vain, and pays for it with a

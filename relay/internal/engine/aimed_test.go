@@ -335,3 +335,28 @@ func TestRowIsUnmarkableForOneAnswer(t *testing.T) {
 		t.Errorf("%d keys wait for a mark", n)
 	}
 }
+
+// A tail whose page had nothing that can go, and came after the server was stuck for half a minute, does not rest as
+// long again: rows that can go may be behind it.
+func TestTailRestsBrieflyAfterAStuckPage(t *testing.T) {
+	t.Parallel()
+	h := newByHand(t, func(s *sim) { s.exact, s.limits.Rows, s.limits.Batch = true, 40, 10 })
+	for range 50 {
+		h.add("k", "missing", nil)
+	}
+	h.reads(Tail)
+	batch, missing := h.Batch(false, h.now()), publisher.UnavailableError(publisher.ScopeTopic, "missing", "missing")
+	h.Answers(batch, slices.Repeat([]error{missing}, len(batch)), h.now())
+	h.run(h.at + 100*ms)
+	h.Engine.reads.turn = kinds - 1 // the tail has its turn
+	r := h.Next(h.now())
+	for r.Do(t.Context(), h.table); r.Kind != Tail; r.Do(t.Context(), h.table) {
+		h.Taken(r, time.Time{}, h.now())
+		r = h.Next(h.now())
+	}
+	now := h.now().Add(30 * time.Second)
+	h.Taken(r, time.Time{}, now)
+	if rest := h.Engine.reads.rests[Tail].Sub(now); rest <= 0 || rest > time.Second {
+		t.Errorf("it rests for %v", rest)
+	}
+}
