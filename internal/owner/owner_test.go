@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -351,6 +352,30 @@ func TestWitness(t *testing.T) {
 	await(t, o, "the session is replaced", func(s State) bool { return owns(4)(s) && o.ended.Load() > 0 })
 	if err := w.Check(t.Context(), same); err != nil {
 		t.Errorf("after that: %v", err)
+	}
+}
+
+// A primary whose successor was reached is not taken, and the error says how it is taken all the same: nothing else makes
+// the relay go on if the successor was given up, or a backup from before was restored.
+func TestReplacedPrimary(t *testing.T) {
+	t.Parallel()
+	conn, err := pgx.Connect(t.Context(), pgtest.New(t).URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	w := &Witness{}
+	newest := func() error { return w.Newest(t.Context(), conn.PgConn()) }
+	if err := newest(); err != nil || w.cluster == "" || len(w.timeline) != 8 {
+		t.Errorf("%v; %q %q", err, w.cluster, w.timeline)
+	}
+	w.timeline = "0000FFFF"
+	if err := newest(); err == nil || !strings.Contains(err.Error(), "restart outbox-relay") {
+		t.Error(err)
+	}
+	w.cluster = "another"
+	if err := newest(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -62,7 +62,8 @@ func (w *Witness) Newest(ctx context.Context, conn *pgconn.PgConn) error {
 	if err == nil {
 		cluster, timeline := string(results[0].Rows[0][0]), string(results[0].Rows[0][1])
 		if cluster == w.cluster && timeline < w.timeline { // both are hexadecimal and of the same length
-			return fmt.Errorf("another server of its cluster was promoted: timeline %s, here %s", w.timeline, timeline)
+			return fmt.Errorf("another server of its cluster was promoted: timeline %s, here %s; if this one is to be "+
+				"the primary again, as it is or from a backup, restart outbox-relay", w.timeline, timeline)
 		}
 		w.cluster, w.timeline = cluster, timeline
 	}
