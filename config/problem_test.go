@@ -100,6 +100,15 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	}
 }
 
+// A limit that cannot be used does not hide that a destination gets no rows.
+func TestProblemsOfLimitsAndTopics(t *testing.T) {
+	t.Parallel()
+	got := strings.Join(problemsOf(t, "OUTBOX_DESTINATIONS=a,b", "OUTBOX_DESTINATION_A_BACKOFF_MIN=2m"), "\n")
+	if !strings.Contains(got, "A_BACKOFF_MIN") || !strings.Contains(got, "B_TOPICS") {
+		t.Errorf("got %q", got)
+	}
+}
+
 // A mistake in a setting that several destinations inherit is one problem.
 func TestInheritedProblemOnce(t *testing.T) {
 	t.Parallel()

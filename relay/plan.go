@@ -1,6 +1,8 @@
 package relay
 
 import (
+	"slices"
+
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/route"
 )
@@ -35,9 +37,10 @@ func (c *Config) plan() (plan outbox.Config, routes []*route.Route, p problems) 
 		Columns: c.Columns, Delete: c.Delete, MaxRow: c.MaxRowBytes, Channel: c.channel(), Shards: c.Shards,
 		Names: c.SettingName,
 	}, c.Table, c.Key, routes)
-	wrong := len(p) > 0
+	// Which rows are left depends on what is wrong with these.
+	wrong := slices.ContainsFunc(p, func(e *FieldError) bool { return e.Field == "Topics" || e.Field == "Name" })
 	for _, f := range found {
-		if f.Field != "Topics" || !wrong { // which rows are left may depend on what is wrong
+		if f.Field != "Topics" || !wrong {
 			one := FieldError(f)
 			p = append(p, &one)
 		}
