@@ -24,13 +24,18 @@ func dial(ctx context.Context, lookup func(context.Context, string) ([]string, e
 		return nil, err
 	}
 	var dialer net.Dialer
+	first := len(hosts) // its error is the same at each try
 	race := Race[net.Conn]{
 		Turns: rand.Perm(len(hosts)),
 		Open: func(ctx context.Context, i int) (net.Conn, error) {
 			return dialer.DialContext(ctx, network, net.JoinHostPort(hosts[i], port))
 		},
-		Drop:  func(conn net.Conn) { _ = conn.Close() },
-		Ended: func(_ int, failed error) { err = failed },
+		Drop: func(conn net.Conn) { _ = conn.Close() },
+		Ended: func(i int, failed error) {
+			if i <= first {
+				first, err = i, failed
+			}
+		},
 	}
 	conn, won := race.Run(ctx)
 	if won {

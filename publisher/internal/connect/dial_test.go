@@ -4,6 +4,7 @@ package connect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"syscall"
@@ -33,6 +34,26 @@ func TestNameWithDeadAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = conn.Close()
+}
+
+// If no address works, the error is that of the first one, which the system prefers: the same each time, so that it is
+// logged once.
+func TestNameWithoutAddresses(t *testing.T) {
+	t.Parallel()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = closed.Close()
+	_, port, _ := net.SplitHostPort(closed.Addr().String())
+	hosts := []string{"127.0.0.1", "255.255.255.255"} // nothing listens there, and a network that is unreachable
+	for range 20 {
+		_, err = dial(t.Context(), func(context.Context, string) ([]string, error) { return hosts, nil }, "tcp",
+			net.JoinHostPort("broker.test", port))
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Fatalf("the error is %v, not that of the first address", err)
+		}
+	}
 }
 
 // deaf makes an address answer nothing: the queue of connections that nobody accepts is full.
