@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -48,4 +49,30 @@ func TestPanicEndsItsConnection(t *testing.T) {
 	mine.Store(false)
 	persist(t, p, append(lost, rows("t", 0, 1, "c")...))
 	expect(t, "log", f.log("t", 0), "a", "b", "c")
+}
+
+// A call that panics while it holds the turns of partitions gives them back, so that later calls can publish to them.
+// What it has sent to another broker before is waited for.
+func TestPanicGivesTurnsBack(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 2)
+	f.topic("t", 0, 1)
+	p := f.open()
+	made, buffers := 0, p.buffers.New
+	p.buffers.New = func() any {
+		if made++; made == 2 { // of the second broker's batch
+			panic("mine")
+		}
+		return buffers()
+	}
+	both := slices.Concat(rows("t", 0, 2, "a"), rows("t", 1, 2, "b"))
+	func() {
+		defer func() {
+			if recover() != "mine" {
+				t.Error("no panic")
+			}
+		}()
+		publish(t, p, both)
+	}()
+	expect(t, "after", publish(t, p, both), ok, ok)
 }

@@ -35,12 +35,29 @@ const (
 // is not reading.
 func (c *call) send(ctx context.Context) {
 	c.events, c.underway = make(chan func(), len(c.jobs)), c.underway[:0]
+	defer c.abandon()
 	for _, j := range c.jobs {
 		c.admit(ctx, j)
 	}
 	for c.round(ctx); c.pending > 0; c.round(ctx) {
-		(<-c.events)()
-		c.pending--
+		c.handle()
+	}
+}
+
+func (c *call) handle() {
+	c.pending--
+	(<-c.events)()
+}
+
+// abandon gives back the turns of partitions, after a panic. Without this, nobody could send to them any more.
+func (c *call) abandon() {
+	for c.pending > 0 {
+		c.handle()
+	}
+	for _, j := range c.jobs {
+		if j.state != finished {
+			j.fail(publisher.ErrNotAttempted)
+		}
 	}
 }
 
