@@ -43,6 +43,14 @@ func TestPruneWithoutBestEffort(t *testing.T) {
 	if want := "a pending; a young; b copied now; b not copied"; n != 3 || left != want {
 		t.Errorf("prune deletes %d rows and leaves %s", n, left)
 	}
+	s.Exec(t, "insert into outbox_messages (topic, payload, inserted_at, audit_at) values ('b', '{}', "+old+", "+old+")")
+	if n := prune(t, opened(t, s, outbox.Config{Views: []outbox.View{
+		orders,
+		{Name: "audit", Columns: map[string]string{"relayed_at": "audit_at"}, Optional: true},
+		{Name: "copies", Columns: map[string]string{"relayed_at": "dead_at"}, Optional: true},
+	}}), time.Hour, false, Selection{}); n != 0 {
+		t.Errorf("prune deletes %d rows that one best-effort destination has done and another has not", n)
+	}
 	r, err := o.ReportOf(t.Context(), Selection{}, patience)
 	if err != nil || r.Destinations[0].BestEffort || !r.Destinations[1].BestEffort {
 		t.Errorf("%+v (%v)", r.Destinations, err)

@@ -109,12 +109,12 @@ func (o *Outbox) Undone() string {
 		(&pruning{failed: true}).done(o, "$1"), (&pruning{}).done(o, "$1"))
 }
 
-// done is the condition that every required destination has been done with a row for long enough, and that one
-// destination takes it as it is inserted: a required one, or a best-effort one that has been done with it for as long.
-// A row that no destination takes is kept.
+// done is the condition that every required destination has been done with a row for long enough, and that one of them
+// takes it as it is inserted. A row that only best-effort destinations take waits for all of these. One that no
+// destination takes is kept.
 func (p *pruning) done(o *Outbox, cutoff string) string {
-	var takers []string
-	all := "true"
+	var takers, others []string
+	required, optional := "true", "true"
 	for _, n := range o.Views {
 		var ends []string
 		if n.Relayed.Has() {
@@ -127,17 +127,19 @@ func (p *pruning) done(o *Outbox, cutoff string) string {
 			}
 			ends = append(ends, end)
 		}
-		ended, taken := cmp.Or(strings.Join(ends, " or "), pattern.Never), takes(n)
+		all, some := &required, &takers
 		if n.View().Optional {
-			taken = "(" + taken + " and (" + ended + "))"
-		} else {
-			all += " and " + done(n, ended)
+			all, some = &optional, &others
 		}
+		*all += " and " + done(n, cmp.Or(strings.Join(ends, " or "), pattern.Never))
 		if n.Came == "" {
-			takers = append(takers, taken)
+			*some = append(*some, takes(n))
 		}
 	}
-	return all + " and (" + strings.Join(takers, " or ") + ")"
+	if others != nil {
+		takers = append(takers, optional+" and ("+strings.Join(others, " or ")+")")
+	}
+	return required + " and (" + strings.Join(takers, " or ") + ")"
 }
 
 // A Cleaner deletes old rows while replicas relay, in one replica at a time. Its fields are its configuration.
