@@ -130,6 +130,15 @@ func (b *batch) lookForExchanges(ctx context.Context, conn *connection) error {
 	return nil
 }
 
+// runOn runs on a channel and gives it back, also after a panic. Without this, nobody could publish after some of them.
+func (b *batch) runOn(ctx context.Context, ch *channel) (err error) {
+	clean := false
+	defer func() { ch.conn.put(ch, clean) }()
+	err = b.run(ctx, ch)
+	clean = len(b.flights) == 0
+	return err
+}
+
 // run publishes on the channel until all messages are answered or another channel is needed. It then returns nil. If
 // nothing more can be sent, run returns the answer for the messages that were not sent; messages in flight then have no
 // answer.

@@ -137,9 +137,7 @@ func (p *Publisher) publish(ctx context.Context, b *batch) error {
 		if err != nil {
 			return err
 		}
-		err = b.run(ctx, ch)
-		conn.put(ch, len(b.flights) == 0)
-		if err != nil {
+		if err := b.runOn(ctx, ch); err != nil {
 			return err
 		}
 	}
