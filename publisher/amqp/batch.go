@@ -222,15 +222,18 @@ func (b *batch) send(ctx context.Context, ch *channel) (full <-chan struct{}, st
 // trial reports whether a message in flight is to stay alone.
 func (b *batch) trial() bool { return len(b.flights) > 0 && b.flights[0].alone }
 
-// large is the payload size in bytes above which a message is sent with nothing else on its channel. RabbitMQ does not
-// tell its max_message_size, 16 MiB by default, and closes the channel for a larger payload. Lower limits are not used
-// in practice: one that is lowered to less than this closes the channel once for each message above it.
-const large = 1 << 20
+// RabbitMQ does not tell its max_message_size, 16 MiB by default, and closes the channel for a larger payload. Payloads
+// above some size are therefore sent with nothing else on their channel: firstLarge, or half of what was refused, if
+// that is less. RabbitMQ's code has other reasons as well, so the size never becomes less than leastLarge.
+const (
+	firstLarge = 1 << 20
+	leastLarge = 16 << 10
+)
 
 // limit returns how many messages may be in flight on a message's route together with it. With 0, nothing else may be
 // in flight on the channel.
 func (b *batch) limit(i int, to route) int {
-	if b.copied[i] > 1 || len(b.messages[i].Payload) > large {
+	if b.copied[i] > 1 || int64(len(b.messages[i].Payload)) > b.p.large.Load() {
 		return 0
 	}
 	return b.p.routes.limit(to)

@@ -78,8 +78,10 @@ func (b *batch) disconnected(ctx context.Context, conn *connection) error {
 func (b *batch) convict(i int, cause *amqp091.Error) {
 	to := b.route(i)
 	err := guilty(to.exchange, &b.messages[i], cause)
-	if publisher.ClassOf(err) == publisher.Topology {
+	if class := publisher.ClassOf(err); class == publisher.Topology {
 		b.p.routes.begin(to, 0) // its next try closes a channel under nothing else
+	} else if class == publisher.Permanent { // probably for its size; the limit may be less
+		b.p.large.Store(min(b.p.large.Load(), max(int64(len(b.messages[i].Payload))/2, leastLarge)))
 	}
 	delete(b.copied, i)
 	b.condemn(i, err)

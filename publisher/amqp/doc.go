@@ -19,9 +19,9 @@
 //	   channel closed under several messages
 //
 // The limit is the number of unanswered messages that a call may have on one route. With 0, the message is sent alone,
-// with nothing else on the channel. The limit of a message is that of its route; it is 0 for a payload above a
-// megabyte, and for a message that has been on two channels when they were closed. What is held becomes ready with any
-// answer.
+// with nothing else on the channel. The limit of a message is that of its route; it is 0 for a payload above a megabyte
+// or half of one that was refused, and for a message that has been on two channels when they were closed. What is
+// held becomes ready with any answer.
 //
 // Two things are remembered from call to call:
 //

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/setting"
@@ -67,6 +68,7 @@ type Publisher struct {
 	host    int       // index of the URL's host to try first
 	leaveAt time.Time // earliest time at which a node that confirms nothing is left
 
+	large  atomic.Int64 // payload size in bytes above which a message goes alone
 	routes routes
 	kept   kept.Table[*owed]
 }
@@ -79,6 +81,7 @@ func New(config Config) *Publisher {
 		life: connect.NewLifetime(),
 	}
 	p.keeper = p.newKeeper()
+	p.large.Store(firstLarge)
 	if p.config.Dial == nil {
 		p.config.Dial = connect.Dial
 	}

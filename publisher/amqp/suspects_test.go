@@ -56,6 +56,43 @@ func TestLargePayloadGoesAlone(t *testing.T) {
 	}
 }
 
+// A broker's limit may be below a megabyte. Once it has refused a payload, others of that size go alone.
+func TestRefusedSizeGoesAlone(t *testing.T) {
+	t.Parallel()
+	const limit = 40_000
+	copies := map[string]int{}
+	f := newFake(t, listen(t), func(m *sent) {
+		if copies[m.id]++; len(m.body) > limit {
+			m.closeChannel(406, "PRECONDITION_FAILED - message size is larger than configured max size")
+			return
+		}
+		m.ack()
+	})
+	p := f.open(t, "")
+	const calls, n = 5, 200
+	for call := range calls {
+		messages := numbered(n, 0, "topic")
+		for i := range messages {
+			messages[i].ID = fmt.Sprint(call, "-", i)
+		}
+		messages[n/2].Payload = make([]byte, limit+1+call)
+		for i, err := range p.Publish(within(t, 10*time.Second), messages) {
+			class := publisher.Accepted
+			if i == n/2 {
+				class = publisher.Permanent
+			}
+			want(t, messages[i].ID, err, class)
+		}
+	}
+	p.Close()
+	f.stop()
+	for id, sent := range copies {
+		if sent != 1 && !strings.HasPrefix(id, "0-") {
+			t.Errorf("message %s was sent %d times", id, sent)
+		}
+	}
+}
+
 // Payloads of up to a megabyte are sent together.
 func TestPayloadsGoTogether(t *testing.T) {
 	t.Parallel()
