@@ -148,6 +148,9 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	if found := (&Config{Destinations: []*Destination{nil}}).Check(); len(found) != 1 {
+		t.Errorf("without a destination: %v", found)
+	}
 	if _, err := New(nil, Config{}); err == nil || !strings.Contains(err.Error(), "pool is nil") {
 		t.Errorf("without a pool: %v", err)
 	}

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -17,6 +18,10 @@ func (c *Config) Check() []*FieldError {
 // plan returns how the relay understands its table, and where the rows of each destination go. It fills in the
 // defaults. The problems are the fields that cannot be used.
 func (c *Config) plan() (plan outbox.Config, routes []*route.Route, p problems) {
+	if i := slices.Index(c.Destinations, nil); i >= 0 {
+		p.add(ofConfig, fmt.Sprintf("Destinations[%d]", i), "is nil")
+		return plan, nil, p
+	}
 	p = c.complete()
 	for i, d := range c.Destinations {
 		routes = append(routes, &route.Route{

@@ -49,12 +49,9 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 	if pool == nil {
 		return nil, errors.New("relay: the pool is nil; make one with pgxpool.New or Config.NewPool")
 	}
-	if i := slices.Index(c.Destinations, nil); i >= 0 {
-		return nil, errors.Join(&FieldError{ofConfig, fmt.Sprintf("Destinations[%d]", i), "is nil"})
-	}
 	plan, routes, found := c.plan()
 	for i, d := range c.Destinations {
-		if d.Publisher == nil {
+		if d != nil && d.Publisher == nil {
 			found.add(i, "Publisher", "is nil: give one of kafka.New, nats.New, amqp.New or your own")
 		}
 	}
