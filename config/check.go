@@ -103,6 +103,8 @@ var dsnStart = regexp.MustCompile(`^\s*[a-zA-Z_]+\s*=[^; ]*(\s|$)`)
 
 const databaseForms = "write postgres://user:password@host:5432/database or host=… user=… dbname=…"
 
+var inQuotes = regexp.MustCompile(`"(\\.|[^"\\])*"`)
+
 // ParseDatabase parses a connection string. Its errors contain no part of it that could be a password.
 func ParseDatabase(text string) (*pgxpool.Config, error) {
 	if quoted(text) {
@@ -128,11 +130,11 @@ func ParseDatabase(text string) (*pgxpool.Config, error) {
 		}
 		return parsed, nil
 	}
-	// pgx does not mask passwords reliably in its own text. The error that it wraps is about one parameter or a file,
-	// except for net/url's error, which contains the whole text.
+	// pgx does not mask passwords reliably in its own text. The error that it wraps is about one parameter, whose value
+	// it quotes, or a file, except for net/url's error, which contains the whole text.
 	cause := errors.Unwrap(err)
 	if _, whole := errors.AsType[*url.Error](err); whole || cause == nil {
 		return nil, errors.New("cannot be used; check its parameters and the PG* variables")
 	}
-	return nil, fmt.Errorf("cannot be used: %w", cause)
+	return nil, errors.New("cannot be used: " + inQuotes.ReplaceAllLiteralString(cause.Error(), `"`+hidden+`"`))
 }

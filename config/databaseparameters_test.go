@@ -26,6 +26,9 @@ func TestDatabaseParameters(t *testing.T) {
 		"Server=db;User Id=u;Password=hush;":                     {"ADO.NET"},
 		"jdbc:postgresql://db:5432/d?user=u&password=hush":       {"JDBC", "postgres://"},
 		"host=db user=u password='a;b'":                          nil,
+		url + "default_query_exec_mode=hush":                     {"cannot be used: "},
+		"host=db user=u pool_max_conns=5password=hush":           {"cannot be used: "}, // a space is missing
+		"host=db user=u pool_max_conn_lifetime=5spassword=hush":  {"cannot be used: "},
 	} {
 		_, err := ParseDatabase(text)
 		if (err == nil) != (wants == nil) || err != nil && strings.Contains(err.Error(), "hush") {
