@@ -11,6 +11,11 @@ var errURL = unavailable("bad publish URL", "the publish URL is not of the form 
 	"(or amqps://, with several hosts separated by commas): "+
 	"percent-encode special characters in user, password and vhost")
 
+// errTLSURL keeps parameters from being without effect: the files of the settings are read again when they change, and
+// the library would read those of the URL once.
+var errTLSURL = unavailable("bad publish URL", "the publish URL has a parameter for TLS (cacertfile, certfile, "+
+	"keyfile or server_name_indication): remove it, and use the settings for TLS instead")
+
 // addresses splits a URL with several hosts into one URL for each host. Everything but the host is the same in each.
 // Errors never quote it.
 func addresses(url string) ([]string, error) {
@@ -29,8 +34,12 @@ func addresses(url string) ([]string, error) {
 	var all []string
 	for host := range strings.SplitSeq(hosts, ",") {
 		one := scheme + "://" + user + host + path
-		if _, err := amqp091.ParseURI(one); err != nil {
+		uri, err := amqp091.ParseURI(one)
+		switch {
+		case err != nil:
 			return nil, errURL // the library's own error quotes the URL
+		case uri.CACertFile != "" || uri.CertFile != "" || uri.KeyFile != "" || uri.ServerName != "":
+			return nil, errTLSURL
 		}
 		all = append(all, one)
 	}

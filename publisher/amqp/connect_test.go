@@ -137,6 +137,7 @@ func TestMistakes(t *testing.T) {
 		"wrong scheme":            {url: "http://" + user + rabbit, says: "amqp://"},
 		"no scheme":               {url: "localhost:5672", says: "amqp://"},
 		"unescaped password":      {url: "amqp://nobody:" + password + "%zz@" + rabbit, says: "percent-encode"},
+		"TLS in the URL":          {url: "amqps://" + user + rabbit + "?cacertfile=/ca.pem", says: "settings for TLS"},
 		"no port":                 {url: "amqp://" + user + "localhost:x", says: "host:port"},
 		"all of several hosts": {
 			url:  "amqp://" + user + closed.Addr().String() + "," + rabbit,
