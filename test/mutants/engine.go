@@ -67,7 +67,7 @@ var engine = []mutant{
 	{
 		name: "rows of one engine reported to another", breaks: "each engine learns the outcome of its own rows",
 		file: "relay/internal/settle/order.go",
-		old:  "		result.Rows = rows\n", new: "",
+		old:  "		result.Rows = rows\n", new: "		_ = rows\n",
 		pkg: "./relay/internal/settle", tests: "^TestEnginesLearnOfTheirOwnRows$",
 	},
 	{

@@ -231,7 +231,7 @@ var keys = []mutant{
 		breaks: "no younger row of its key passes a row whose former key's answer is awaited",
 		file:   "relay/internal/engine/keysread.go",
 		old:    "		if mine && moved {",
-		new:    "		if false {",
+		new:    "		if false && moved {",
 		pkg:    "./relay/internal/engine", tests: "^TestRowMovedToAnotherKeyWhileItIsPublished$",
 	},
 	{
