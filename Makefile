@@ -85,7 +85,7 @@ LONGEST := ./publisher/amqp ./internal/outbox ./relay ./publisher/nats ./cli ./p
 .PHONY: test-go
 test-go: build bin/golangci-lint bin/helm bin/helm3 bin/promtool bin/nats ## linters and tests of all modules; needs the TEST_ variables
 	@failed=0; make --keep-going --jobs=2 --output-sync=line test-module-. lint || failed=1; \
-	make --keep-going --jobs=3 --output-sync=line test-module-test/e2e test-schedules test-other $(BESIDE:%=test-module-%) || failed=1; \
+	make --keep-going --jobs=3 --output-sync=line test-module-test/e2e $(BESIDE:%=test-module-%) test-schedules test-other || failed=1; \
 	exit $$failed
 
 # What continuous integration runs as jobs of their own. Together with lint they are make test.
@@ -96,7 +96,7 @@ unit: build bin/helm bin/helm3 bin/promtool bin/nats ## all tests but the end-to
 .PHONY: unit-run
 unit-run:
 	@failed=0; make test-module-. || failed=1; \
-	make --keep-going --jobs=3 --output-sync=line test-schedules test-other $(BESIDE:%=test-module-%) || failed=1; \
+	make --keep-going --jobs=3 --output-sync=line $(BESIDE:%=test-module-%) test-schedules test-other || failed=1; \
 	exit $$failed
 
 .PHONY: $(MODULES:%=test-module-%)
