@@ -79,7 +79,8 @@ func TestIDOfAnotherTypeInTheSameSession(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	s.Exec(t, `create table outbox_messages (id uuid primary key default gen_random_uuid(),
-		topic text not null default 't', payload text not null default '', relayed_at timestamptz, seq bigint generated always as identity)`)
+		topic text not null default 't', payload text not null default '', relayed_at timestamptz,
+		seq bigint generated always as identity)`)
 	s.Exec(t, "insert into outbox_messages select from generate_series(1, 3)")
 	pool := s.PoolWith(t, func(c *pgxpool.Config) { c.AfterConnect, c.MaxConns = pgsession.Own, 1 })
 	prepared := 0

@@ -153,7 +153,8 @@ func TestDeadLetters(t *testing.T) {
 					t.Error(locked, err)
 				}
 			}
-			if written, _, err := refuse(t.Context(), letters, []Refusal{failure(page.Rows[1].Identity(), 1, "late")}); err != nil || len(written) != 0 {
+			written, _, err := refuse(t.Context(), letters, []Refusal{failure(page.Rows[1].Identity(), 1, "late")})
+			if err != nil || len(written) != 0 {
 				t.Error(written, err)
 			}
 			page = tail(t, letters, Query{})

@@ -167,7 +167,8 @@ func TestDelete(t *testing.T) {
 	if n := pgtest.Value[int](t, s, "select count(*) from outbox_messages"); n != 1 {
 		t.Errorf("%d rows left, want 1", n)
 	}
-	if written, _, err := refuse(t.Context(), table, []Refusal{refusal(page.Rows[1].ID(), 1, "")}); err != nil || len(written) != 1 {
+	written, _, err := refuse(t.Context(), table, []Refusal{refusal(page.Rows[1].ID(), 1, "")})
+	if err != nil || len(written) != 1 {
 		t.Errorf("a table that keeps no refusals: %v, %v", written, err)
 	}
 }

@@ -355,8 +355,8 @@ func TestWitness(t *testing.T) {
 	}
 }
 
-// A primary whose successor was reached is not taken, and the error says how it is taken all the same: nothing else makes
-// the relay go on if the successor was given up, or a backup from before was restored.
+// A primary whose successor was reached is not taken, and the error says how it is taken all the same: nothing else
+// makes the relay go on if the successor was given up, or a backup from before was restored.
 func TestReplacedPrimary(t *testing.T) {
 	t.Parallel()
 	conn, err := pgx.Connect(t.Context(), pgtest.New(t).URL)

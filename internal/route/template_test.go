@@ -30,7 +30,8 @@ func TestTemplate(t *testing.T) {
 	}
 	extra := Extra{All: columns("region", "version")}
 	template, err := ParseTemplate("{tenant}", &extra)
-	if err != nil || !slices.Equal(extra.All, columns("region", "version", "tenant")) || !slices.Equal(extra.Used, []int{2}) {
+	if err != nil || !slices.Equal(extra.All, columns("region", "version", "tenant")) ||
+		!slices.Equal(extra.Used, []int{2}) {
 		t.Fatal(extra, err)
 	}
 	if _, err := template.Text(row); publisher.ClassOf(err) != publisher.Permanent {
