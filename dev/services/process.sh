@@ -36,7 +36,7 @@ until_ready() {
   until "$@" >/dev/null 2>&1; do
     # In its first moments a spawned process is still the shell that becomes it.
     if ((SECONDS >= start + 2)) && ! pid "$name" >/dev/null; then
-      tail -n 20 "$LOGS/$name.log" >&2
+      { grep -E 'ERROR|FATAL|Exception' "$LOGS/$name.log" | tail -n 10 || true; tail -n 20 "$LOGS/$name.log"; } >&2
       die "$name died while starting"
     fi
     ((SECONDS < start + SERVICES_TIMEOUT)) || die "$name is not ready after ${SERVICES_TIMEOUT}s, see $LOGS/$name.log"

@@ -5,13 +5,10 @@ import (
 	"crypto/rsa"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -40,7 +37,7 @@ func newOwnBroker(t *testing.T) *ownBroker {
 	t.Helper()
 	dir := t.TempDir()
 	o := &ownBroker{authority: tlstest.NewAuthority(t)}
-	offset := freeOffset(t)
+	offset := services.FreeOffset(t, tlsPort, managementTLSPort)
 	port, managementPort := tlsPort+offset, managementTLSPort+offset
 	o.secure, o.secureManagement = fmt.Sprint("localhost:", port), fmt.Sprint("localhost:", managementPort)
 	server := o.authority.Issue(t, tlstest.Leaf{Name: "localhost"})
@@ -95,36 +92,11 @@ func newOwnBroker(t *testing.T) *ownBroker {
 	return o
 }
 
-// Ports of the listeners with TLS, beside those in dev/services/ports.sh and, like these, below the ports that Linux
-// gives to outgoing connections: RabbitMQ takes seconds to start, and until then other tests open many.
+// Ports of the listeners with TLS, beside those in dev/services/ports.sh.
 const (
 	tlsPort           = 26674
 	managementTLSPort = 27677
 )
-
-// freeOffset returns an offset with which the ports of RabbitMQ are free. It lies between those
-// that dev/services.sh itself chooses. It is random, because another run may look for one at the same time.
-func freeOffset(t *testing.T) int {
-	t.Helper()
-	for _, n := range rand.Perm(20) {
-		offset := 100*n + 50
-		ports := []int{24369, 26672, 26673, tlsPort, 27676, managementTLSPort}
-		if !slices.ContainsFunc(ports, func(port int) bool { return !free(port + offset) }) {
-			return offset
-		}
-	}
-	t.Fatal("no ports are free for a broker of the test's own")
-	return 0
-}
-
-func free(port int) bool {
-	listener, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
-	if err != nil {
-		return false
-	}
-	_ = listener.Close()
-	return true
-}
 
 // ctl runs rabbitmqctl and returns what it prints.
 func (o *ownBroker) ctl(t *testing.T, arguments ...string) string {

@@ -12,7 +12,7 @@ import (
 // spent, readiness and doctor name the reason, and rows flow at once when the alarm is over.
 func TestAlarm(t *testing.T) {
 	t.Parallel()
-	set := newServices(t, "alarm", 1625, "SERVICES_MODE=native")
+	set := newServices(t, "alarm", "SERVICES_MODE=native")
 	set.run("up", "rabbitmq")
 	watermark := func(share string) {
 		t.Helper()

@@ -105,7 +105,7 @@ func (s *secured) write(t *testing.T, name string, content []byte) string {
 func TestNATSMistakes(t *testing.T) {
 	t.Parallel()
 	s := newSecured(t)
-	set := newServices(t, "secure-nats", 1450, "SERVICES_MODE=native", "SERVICES_NATS_CONF="+fmt.Sprintf(
+	set := newServices(t, "secure-nats", "SERVICES_MODE=native", "SERVICES_NATS_CONF="+fmt.Sprintf(
 		"authorization { users = [{user: relay, password: \"old-hunter2\"}] }\ntls { cert_file: %q, key_file: %q }",
 		s.write(t, "server.pem", s.server.Cert), s.write(t, "server.key", s.server.Key)))
 	set.run("up", "nats")

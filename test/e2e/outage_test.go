@@ -18,7 +18,7 @@ func TestOutage(t *testing.T) {
 	} {
 		t.Run(service, func(t *testing.T) {
 			t.Parallel()
-			set := newServices(t, "outage-"+service, 1900) // each set uses separate ports
+			set := newServices(t, "outage-"+service)
 			set.run("up", service)
 			checkOutage(t, set, brokerAt(t, service, set.address(variable)))
 		})

@@ -19,7 +19,7 @@ func TestRabbitMistakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := newServices(t, "secure-rabbitmq", 1575, "SERVICES_MODE=native", "SERVICES_RABBITMQ_CONF="+strings.Join([]string{
+	set := newServices(t, "secure-rabbitmq", "SERVICES_MODE=native", "SERVICES_RABBITMQ_CONF="+strings.Join([]string{
 		"listeners.ssl.default = 127.0.0.1:" + port,
 		"ssl_options.cacertfile = " + s.write(t, "ca.pem", s.authority.PEM),
 		"ssl_options.certfile = " + s.write(t, "server.pem", s.server.Cert),

@@ -37,12 +37,12 @@ func newSecureKafka(t testing.TB) *secureKafka {
 	k := &secureKafka{t: t, dir: t.TempDir(), authority: tlstest.NewAuthority(t)}
 	k.secure, k.mutual, k.clear = freeLocal(t), freeLocal(t), freeLocal(t)
 	server := k.authority.Issue(t, tlstest.Leaf{Name: "localhost"})
-	const offset = 1650
+	set := newServices(t, "secure-kafka", "SERVICES_MODE=native")
 	const plain = `org.apache.kafka.common.security.plain.PlainLoginModule required user_relay="old-hunter2" user_other="other-hunter2";`
-	listeners := fmt.Sprintf("PLAINTEXT://127.0.0.1:%d,SECURE://%s,MUTUAL://%s,CLEAR://%s", 29092+offset, k.secure,
+	listeners := fmt.Sprintf("PLAINTEXT://127.0.0.1:%d,SECURE://%s,MUTUAL://%s,CLEAR://%s", 29092+set.Offset, k.secure,
 		k.mutual, k.clear)
-	properties := strings.Join([]string{
-		fmt.Sprintf("listeners=%s,CONTROLLER://127.0.0.1:%d", listeners, 29093+offset),
+	set.Settings = append(set.Settings, "SERVICES_KAFKA_PROPERTIES="+strings.Join([]string{
+		fmt.Sprintf("listeners=%s,CONTROLLER://127.0.0.1:%d", listeners, 29093+set.Offset),
 		"advertised.listeners=" + listeners,
 		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL,MUTUAL:SSL,CLEAR:SASL_PLAINTEXT",
 		"ssl.keystore.type=PEM", "ssl.keystore.location=" + k.write("server.pem", append(server.Key, server.Cert...)),
@@ -57,8 +57,7 @@ func newSecureKafka(t testing.TB) *secureKafka {
 			"required;",
 		`listener.name.secure.oauthbearer.sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";`,
 		fmt.Sprint("connections.max.reauth.ms=", secureSession.Milliseconds()),
-	}, "\n")
-	set := newServices(t, "secure-kafka", offset, "SERVICES_MODE=native", "SERVICES_KAFKA_PROPERTIES="+properties)
+	}, "\n"))
 	set.run("up", "kafka")
 	k.kafkaBroker = newKafka(t, set.address("TEST_KAFKA_URL"))
 	k.setPassword("old-hunter2")

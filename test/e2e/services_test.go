@@ -15,8 +15,8 @@ type ownServices struct {
 	t testing.TB
 }
 
-// newServices makes an empty set. The name and the offset must be unique to it.
-func newServices(t testing.TB, name string, offset int, env ...string) *ownServices {
+// newServices makes an empty set. The name must be unique to it.
+func newServices(t testing.TB, name string, env ...string) *ownServices {
 	t.Helper()
 	dir, err := filepath.Abs("../../.services/" + name)
 	if err != nil {
@@ -25,7 +25,7 @@ func newServices(t testing.TB, name string, offset int, env ...string) *ownServi
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s := &ownServices{&services.Set{Checkout: "../..", Dir: dir, Offset: offset, Settings: env}, t}
+	s := &ownServices{&services.Set{Checkout: "../..", Dir: dir, Offset: services.FreeOffset(t), Settings: env}, t}
 	s.run("wipe") // removes what an interrupted test has left
 	t.Cleanup(func() { s.run("wipe") })
 	return s

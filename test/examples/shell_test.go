@@ -2,6 +2,7 @@ package examples
 
 import (
 	"bytes"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -19,9 +20,6 @@ import (
 
 // quickstart is the prefix of the pages that are one session, with a broker that they stop.
 const quickstart = "docs/quickstart-"
-
-// portOffset is that of the brokers of the quickstarts; no other test has it.
-const portOffset = 1750
 
 // The commands of the documents run as printed and succeed. They print what the document says that they print. A
 // quickstart is one session from its first command to its last.
@@ -63,7 +61,7 @@ func TestQuickstarts(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	set := &services.Set{Checkout: "../..", Dir: dir, Offset: portOffset}
+	set := &services.Set{Checkout: "../..", Dir: dir, Offset: services.FreeOffset(t)}
 	wipe := func() {
 		if _, err := set.Run(t.Context(), "wipe", "kafka", "nats", "rabbitmq"); err != nil {
 			t.Error(err)
@@ -81,7 +79,7 @@ func TestQuickstarts(t *testing.T) {
 	}
 	for document, page := range pages {
 		t.Run(document, func(t *testing.T) {
-			session(t, relay, page, "SERVICES_DIR="+dir, "SERVICES_PORT_OFFSET=1750")
+			session(t, relay, page, "SERVICES_DIR="+dir, fmt.Sprint("SERVICES_PORT_OFFSET=", set.Offset))
 		})
 	}
 	wipe()
