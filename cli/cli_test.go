@@ -208,7 +208,7 @@ func TestBadInput(t *testing.T) {
 		{[]string{"OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_TOPIC={"}, "config", 2, "outbox-relay: configuration: 2 problems\n" +
 			"  OUTBOX_DATABASE_URL is required; write postgres://user:password@host:5432/database or host=… user=… " +
 			"dbname=…, or set OUTBOX_DATABASE_URL_FILE to the path of a file\n" +
-			`  OUTBOX_TOPIC="{" has a { without a }; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or {{ for a brace`},
+			`  OUTBOX_TOPIC="{" has a brace alone; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or {{ and }} for braces`},
 		{
 			append([]string{"OUTBOX_TABEL=hush"}, connections...), "run", 2,
 			`outbox-relay: configuration: OUTBOX_TABEL is an unknown variable; did you mean OUTBOX_TABLE?`,

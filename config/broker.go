@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -22,16 +23,15 @@ type Broker struct {
 // schemeStdout is the scheme of the URL stdout: which writes JSON lines.
 const schemeStdout = "stdout"
 
-// secureSchemes maps schemes without TLS to their counterparts with TLS.
-var secureSchemes = map[string]string{"kafka": "kafka+tls", "nats": "nats+tls", "amqp": "amqps"}
-
 var brokerSchemes = map[string]publisher.Protocol{
 	"kafka": publisher.ProtocolKafka, "kafka+tls": publisher.ProtocolKafka,
 	"nats": publisher.ProtocolNATS, "nats+tls": publisher.ProtocolNATS,
 	"amqp": publisher.ProtocolAMQP, "amqps": publisher.ProtocolAMQP,
 }
 
-var usualPorts = map[publisher.Protocol]string{publisher.ProtocolKafka: "9092", publisher.ProtocolNATS: "4222"}
+var secureSchemes = []string{"kafka+tls", "nats+tls", "amqps"}
+
+var usualPorts = map[publisher.Protocol]string{publisher.ProtocolKafka: ":9092", publisher.ProtocolNATS: ":4222"}
 
 const brokerForms = "write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS " +
 	"kafka+tls, nats+tls or amqps), or stdout: to try it out"
@@ -46,30 +46,38 @@ func parseBroker(publishURL string, further []string) (Broker, error) {
 		return Broker{Scheme: strings.ToLower(scheme)}, nil
 	}
 	u, err := splitURL(publishURL)
-	if errors.Is(err, errNoURL) {
-		return Broker{}, errors.New("is not a URL of a broker; " + brokerForms)
-	} else if err != nil {
+	if err != nil {
 		return Broker{}, err
 	}
 	protocol, known := brokerSchemes[u.Scheme]
-	b := Broker{Protocol: protocol, Scheme: u.Scheme, TLS: known && secureSchemes[u.Scheme] == ""}
+	b := Broker{
+		Protocol: protocol, Scheme: u.Scheme, TLS: slices.Contains(secureSchemes, u.Scheme), User: u.User,
+	}
 	switch {
 	case !known:
 		return Broker{}, fmt.Errorf("has the unknown scheme %q; %s", u.Scheme, brokerForms)
 	case b.Protocol == publisher.ProtocolKafka && u.User != nil:
 		return Broker{}, errors.New("contains a user, which Kafka URLs do not support; set " +
 			"OUTBOX_KAFKA_SASL_MECHANISM, _USERNAME and _PASSWORD instead")
-	case b.Protocol != publisher.ProtocolAMQP && strings.Trim(u.Path, "/") != "":
-		return Broker{}, errors.New("has a path, which only AMQP URLs support (the vhost); see OUTBOX_TOPIC")
-	case b.Protocol != publisher.ProtocolAMQP && u.RawQuery != "":
-		return Broker{}, errors.New("has parameters after a ?, which only AMQP URLs support")
+	case b.Protocol != publisher.ProtocolAMQP && strings.Trim(u.Path, "/")+u.RawQuery != "":
+		return Broker{}, errors.New("has a path or parameters, which only AMQP URLs support; see OUTBOX_TOPIC")
 	}
-	if b.Hosts, err = splitHosts(u.Host, usualPorts[protocol]); err != nil {
-		return Broker{}, err
+	for host := range strings.SplitSeq(u.Host, ",") {
+		parts := hostForm.FindStringSubmatch(host)
+		if parts == nil {
+			return Broker{}, errors.New("has a host that cannot be read; write host or host:port, IPv6 addresses in " +
+				"brackets")
+		}
+		if port := parts[1]; port == "" {
+			host += usualPorts[protocol]
+		}
+		b.Hosts = append(b.Hosts, host)
 	}
-	b.User = u.User
 	return b, nil
 }
+
+// hostForm is a name or an address, in brackets one of IPv6, and a port or none.
+var hostForm = regexp.MustCompile(`^(?:[^:\[\]]+|\[[^\[\]]+\])(:[1-9][0-9]{0,4})?$`)
 
 // ReadBroker parses the present publish URL: a URL from a file may contain another password than when it was loaded.
 func (d *Destination) ReadBroker() (Broker, error) {

@@ -82,20 +82,15 @@ func checkRelay(c *Config) {
 	}
 }
 
-// checkShares checks that the destinations' own shares of the common bounds fit into these bounds, and leave something
-// for the other destinations.
+// checkShares checks that the destinations' shares of the common bounds fit into these. Each destination has some.
 func checkShares(c *Config) {
-	check := func(key, unit string, common, least int64, of func(Destination) int64) {
-		var own, sum int64
-		for _, d := range c.Destinations {
-			own, sum = own+of(d), sum+cmp.Or(of(d), least)
-		}
-		c.scope.badIf(own > 0 && sum > common, key, "is too small: the shares of all destinations, at least %d for "+
-			"each, are %d %s in total; raise it, or lower a share", least, sum, unit)
+	rows, bytes := 0, int64(0)
+	for _, d := range c.Destinations {
+		rows, bytes = rows+max(1, d.MaxInFlight), bytes+max(1<<10, d.MaxInFlightBytes)
 	}
-	check("MAX_IN_FLIGHT", "rows", int64(c.MaxInFlight), 1, func(d Destination) int64 { return int64(d.MaxInFlight) })
-	check("MAX_IN_FLIGHT_BYTES", "bytes", c.MaxInFlightBytes, 1<<10,
-		func(d Destination) int64 { return d.MaxInFlightBytes })
+	const text = "is too small: the shares of all destinations are %d in total; raise it, or lower a share"
+	c.scope.badIf(rows > c.MaxInFlight, "MAX_IN_FLIGHT", text, rows)
+	c.scope.badIf(bytes > c.MaxInFlightBytes, "MAX_IN_FLIGHT_BYTES", text, bytes)
 }
 
 // dsnStart is how a keyword/value string begins. A semicolon in its first value is ADO.NET's.
@@ -107,20 +102,13 @@ var inQuotes = regexp.MustCompile(`"(\\.|[^"\\])*"`)
 
 // ParseDatabase parses a connection string. Its errors contain no part of it that could be a password.
 func ParseDatabase(text string) (*pgxpool.Config, error) {
-	if quoted(text) {
-		return nil, errQuoted
-	}
 	if isDatabaseURL(text) {
-		u, err := splitURL(text)
-		if err == nil && u.Host != "" { // otherwise the environment or a parameter gives it
-			_, err = splitHosts(u.Host, "")
-		}
-		if err != nil {
+		if _, err := splitURL(text); err != nil {
 			return nil, err
 		}
 	} else if !dsnStart.MatchString(text) {
-		return nil, errors.New("is neither a PostgreSQL URL nor a DSN (JDBC's and ADO.NET's forms are not read); " +
-			databaseForms)
+		return nil, errors.New("is neither a PostgreSQL URL nor a DSN (quotes around it are part of the value, and " +
+			"JDBC's and ADO.NET's forms are not read); " + databaseForms)
 	}
 	parsed, err := pgxpool.ParseConfig(text)
 	if err == nil {
@@ -134,7 +122,7 @@ func ParseDatabase(text string) (*pgxpool.Config, error) {
 	// it quotes, or a file, except for net/url's error, which contains the whole text.
 	cause := errors.Unwrap(err)
 	if _, whole := errors.AsType[*url.Error](err); whole || cause == nil {
-		return nil, errors.New("cannot be used; check its parameters and the PG* variables")
+		return nil, errors.New("cannot be used; check host and port, the parameters and the PG* variables")
 	}
 	return nil, errors.New("cannot be used: " + inQuotes.ReplaceAllLiteralString(cause.Error(), `"`+hidden+`"`))
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"crypto/tls"
 	"maps"
 	"slices"
 	"strings"
@@ -25,13 +24,12 @@ func checkDestinations(c *Config) {
 		}
 		fillIn(d, s)
 		s.checkPairs()
-		checkPair(d, s)
 		checkLogin(d, s)
 		d.Broker.User = nil // it is read again at each login
 		for _, o := range s.all {
 			report, common := unused[o.variable]
-			if useless := s.useless(o, d); o.given && o.text != "" && (!common || report != nil) {
-				unused[o.variable] = useless
+			if o.given && o.text != "" && o.text != o.Default && (!common || report != nil) {
+				unused[o.variable] = s.useless(o, d)
 			}
 		}
 	}
@@ -42,28 +40,34 @@ func checkDestinations(c *Config) {
 	}
 }
 
-// useless returns a function that reports why a setting for one kind of broker, or for one value of another setting,
-// has no effect; nil if it has.
+// brokerNames are the names of what settings are for, in texts, by the tag scheme.
+var brokerNames = map[string]string{
+	"kafka": "Kafka", "nats": "NATS", "amqp": "AMQP", "tls": "TLS (" + strings.Join(secureSchemes, ", ") + ")",
+}
+
+// useless returns a function that reports why a setting for some brokers, or for one value of another setting, has no
+// effect; nil if it has.
 func (s *scope) useless(o *origin, d *Destination) func() {
-	b, ofURL := d.Broker, s.at("PUBLISH_URL").variable
-	names := map[string]string{"kafka": "Kafka", "nats": "NATS", "amqp": "AMQP", "tls": "TLS"}
-	overTLS := b.TLS || strings.HasPrefix(d.AMQPManagement.value, "https://")
-	scheme := o.tag.Get("scheme")
+	if d.Broker.Scheme == "" { // there is no URL
+		return nil
+	}
+	overTLS := d.Broker.TLS || strings.HasPrefix(d.AMQPManagement.value, "https://")
+	for scheme := range strings.SplitSeq(o.tag.Get("scheme"), ",") {
+		if scheme != "" && scheme != string(d.Broker.Protocol) && (scheme != "tls" || !overTLS) {
+			return func() {
+				s.bad(o.key, "is for %s, but %s is not; change the URL, or remove the setting", brokerNames[scheme],
+					s.at("PUBLISH_URL").variable)
+			}
+		}
+	}
 	other, values := s.condition(o)
-	effective := slices.Contains(values, other.text) || other.broken
-	report := func(format string, args ...any) func() { return func() { s.bad(o.key, format, args...) } }
-	switch {
-	case b.Scheme == "": // there is no URL
-	case scheme == "tls" && !overTLS && b.Scheme != schemeStdout:
-		return report("has no effect without TLS; write %s with %s:// or remove the setting", ofURL,
-			secureSchemes[b.Scheme])
-	case scheme != "" && scheme != string(b.Protocol) && (scheme != "tls" || !overTLS):
-		return report("is for %s, but %s is not; remove one of them", names[scheme], ofURL)
-	case !effective && o.text != o.Default && (!o.inherited || other.inherited):
-		return report("has no effect without %s=%s; set that, or remove the setting", other.variable,
+	if slices.Contains(values, other.text) || other.broken || o.inherited && !other.inherited {
+		return nil
+	}
+	return func() {
+		s.bad(o.key, "has no effect without %s=%s; set that, or remove the setting", other.variable,
 			strings.Join(values, " or "))
 	}
-	return nil
 }
 
 // condition returns another setting, and its values with which a setting has an effect: the tag with, KEY=VALUE,VALUE.
@@ -124,34 +128,13 @@ func fillIn(d *Destination, s *scope) {
 	d.Optional = !d.Required
 }
 
-// checkPair checks the client's certificate. A common mistake is the path of a file in place of its text.
-func checkPair(d *Destination, s *scope) {
-	cert, key := s.at("TLS_CERT"), s.at("TLS_KEY")
-	if cert.given && key.given && !cert.broken && !key.broken {
-		_, err := tls.X509KeyPair([]byte(d.TLS.Cert.value), []byte(d.TLS.Key.value))
-		s.badIf(err != nil, "TLS_CERT", "and %s are not a pair of PEM texts; to name files, use %s and %s",
-			key.variable, cert.variable+fileSuffix, key.variable+fileSuffix)
-	}
-}
-
-// checkLogin checks what tags cannot say about credentials: there is only one way to log in.
+// checkLogin checks that there is only one way to log in.
 func checkLogin(d *Destination, s *scope) {
-	first := s.firstOf("amqp-oauth")
-	s.badIf(first.given && d.AMQPMechanism != "" && d.AMQPMechanism != "PLAIN", "AMQP_SASL_MECHANISM",
-		"does not use %s, which replaces a password; remove one of them", first.variable)
-	cert, key := s.at("TLS_CERT"), s.at("TLS_KEY")
-	s.badIf(d.AMQPMechanism == "EXTERNAL" && d.Broker.Scheme != "" && (!d.Broker.TLS || !cert.given),
-		"AMQP_SASL_MECHANISM", "requires a client certificate; set %s and %s, usually as files, with an amqps:// URL",
-		cert.variable, key.variable)
-	_, password := d.Broker.User.Password()
-	s.badIf(password && first.given && first.inherited == s.at("PUBLISH_URL").inherited, "PUBLISH_URL",
-		"contains a password in addition to %s; keep one of them", first.variable)
-	credential := s.firstOf("nats")
-	s.badIf(d.Broker.Protocol == publisher.ProtocolNATS && d.Broker.User != nil && credential.given, "PUBLISH_URL",
-		"contains a user in addition to %s; keep one of them", credential.variable)
-	s.badIf(d.Broker.Protocol == publisher.ProtocolNATS && d.NATS.TLSFirst && !s.at("NATS_TLS_FIRST").inherited &&
-		d.Broker.Scheme != "nats+tls", "NATS_TLS_FIRST", "has an effect with nats+tls:// only; write %s so, or remove "+
-		"the setting", s.at("PUBLISH_URL").variable)
+	credential := s.firstOf(map[publisher.Protocol]string{
+		publisher.ProtocolAMQP: "amqp-oauth", publisher.ProtocolNATS: "nats",
+	}[d.Broker.Protocol])
+	s.badIf(d.Broker.User != nil && credential.given, "PUBLISH_URL", "contains a user in addition to %s; keep one of "+
+		"them", credential.variable)
 }
 
 // firstOf returns the first setting of an exclusive group that is given.

@@ -146,7 +146,7 @@ type NATS struct {
 	Stream      string `envconfig:"NATS_STREAM" scheme:"nats"`
 	Domain      string `envconfig:"NATS_JS_DOMAIN" scheme:"nats"`
 	InboxPrefix string `envconfig:"NATS_INBOX_PREFIX" scheme:"nats"`
-	TLSFirst    bool   `envconfig:"NATS_TLS_FIRST" default:"false" scheme:"nats"`
+	TLSFirst    bool   `envconfig:"NATS_TLS_FIRST" default:"false" scheme:"nats,tls"`
 
 	Creds Secret `envconfig:"NATS_CREDS" secret:"true" scheme:"nats" group:"nats"`
 	Nkey  Secret `envconfig:"NATS_NKEY" secret:"true" scheme:"nats" group:"nats" not:"NATS_CREDS"`

@@ -1,13 +1,11 @@
 package config
 
 import (
-	"crypto/x509"
 	"errors"
 	"net"
 	"net/netip"
 	"regexp"
 	"strconv"
-	"strings"
 )
 
 // forms check the texts of settings, by their keys. An error continues the sentence that begins with the variable's
@@ -22,22 +20,15 @@ var forms = map[string]func(text string) error{
 		return unless(err == nil && address.Addr().IsLoopback(), "must be a loopback address, 127.0.0.1:6060 or "+
 			"[::1]:6060: profiles show what is in memory")
 	},
-	"HTTP_CONFIG": func(text string) error {
-		return unless(!strings.Contains(text, "\n"), "is not the path of a file; set the path itself, without _FILE")
-	},
 	// A name with - and one with _ in its place have the same variables, so that the second of them gets no row.
 	"DESTINATIONS": func(text string) error {
 		return unless(namesPattern.MatchString(text) && !nonePattern.MatchString(text), "is not a list of names; "+
 			"write lower-case letters, digits and single - or _, starting with a letter; none is reserved")
 	},
-	"AMQP_EXCHANGE": func(text string) error { // otherwise each row would fail
-		return unless(len(text) <= 255 || strings.Contains(text, "{"), "is too long; AMQP names have at most 255 bytes")
-	},
-	"CLOUDEVENTS_SOURCE": matches(`^[^\s"]+$`, "is not a URI; write one without spaces, such as /shop/orders"),
-	"TLS_CA": func(text string) error {
-		return unless(x509.NewCertPool().AppendCertsFromPEM([]byte(text)), "does not contain a PEM certificate; "+
-			"to name a file, add _FILE to the variable")
-	},
+	"CLOUDEVENTS_SOURCE":    matches(`^[^\s"]+$`, "is not a URI; write one without spaces, such as /shop/orders"),
+	"TLS_CA":                checkPEM,
+	"TLS_CERT":              checkPEM,
+	"TLS_KEY":               checkPEM,
 	"KAFKA_TIMESTAMP":       matches(`^(insert|now|column:.+)$`, "is not a time; write insert, now or column:NAME"),
 	"KAFKA_OAUTH_TOKEN_URL": checkEndpoint,
 	"AMQP_OAUTH_TOKEN_URL":  checkEndpoint,
@@ -48,13 +39,13 @@ var forms = map[string]func(text string) error{
 	// one or several tokens of a subject outside the server's own subjects
 	"NATS_INBOX_PREFIX": matches(`^[^\s.*>$][^\s.*>]*(\.[^\s.*>]+)*$`, "is not a prefix of subjects; write tokens "+
 		"without wildcards or a final dot, such as _INBOX_shop"),
-	"NATS_MSG_ID_PREFIX": matches(`^[!-~]+$`, "contains a space or a character beyond ASCII; write one like shop.eu"),
-	"NATS_STREAM":        matches(`^[^\s.*>/\\]+$`, "is not the name of a stream; remove space, dot, star, > or slash"),
+	"NATS_STREAM": matches(`^[^\s.*>/\\]+$`, "is not the name of a stream; remove space, dot, star, > or slash"),
 }
 
 var (
 	namesPattern  = regexp.MustCompile(`^\s*[a-z][a-z0-9]*([_-][a-z0-9]+)*(\s*,\s*[a-z][a-z0-9]*([_-][a-z0-9]+)*)*\s*$`)
 	nonePattern   = regexp.MustCompile(`(^|,)\s*none\s*(,|$)`)
+	checkPEM      = matches(`-----BEGIN `, "contains no PEM text; to name a file, add _FILE to the variable")
 	checkEndpoint = matches(`^(?i:https?)://[^/?#@\s]+([/?#]\S*)?$`, "is not a URL of a token endpoint; write "+
 		"https://host/path, without a user")
 )

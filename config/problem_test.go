@@ -1,14 +1,8 @@
 package config
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
@@ -93,8 +87,9 @@ func TestAllProblemsAtOnce(t *testing.T) {
   OUTBOX_SHARDS="0" must be at least 1
   OUTBOX_DATABASE_URL ` + required + `
   OUTBOX_PUBLISH_URL is required; ` + brokerForms + `
-  OUTBOX_TOPIC="{" has a { without a }; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or {{ for a brace
-  OUTBOX_TABEL is an unknown variable; did you mean OUTBOX_TABLE?`
+  OUTBOX_TOPIC="{" has a brace alone; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or {{ and }} for braces
+  OUTBOX_TABEL is an unknown variable; see outbox-relay help settings, where * marks what may be set for one of the ` +
+		`destinations that OUTBOX_DESTINATIONS lists`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
@@ -134,48 +129,5 @@ func TestClientSecretAlone(t *testing.T) {
 	got := problemsOf(t, "OUTBOX_PUBLISH_URL=amqp://h", "OUTBOX_AMQP_OAUTH_CLIENT_SECRET=hush")
 	if len(got) != 2 || !strings.Contains(got[0], "_CLIENT_ID;") || !strings.Contains(got[1], "_TOKEN_URL;") {
 		t.Errorf("got %q", got)
-	}
-}
-
-func TestCertificatePair(t *testing.T) {
-	t.Parallel()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-	env := []string{
-		"OUTBOX_PUBLISH_URL=amqps://h", "OUTBOX_TLS_CA=" + cert, "OUTBOX_TLS_CERT_FILE=" + file(t, cert),
-		"OUTBOX_TLS_KEY_FILE=" + file(t, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))),
-	}
-	if got := problemsOf(t, env...); got != nil {
-		t.Errorf("a sound pair: %q", got)
-	}
-	// The certificate serves another destination; without TLS this one cannot log in with it.
-	got := problemsOf(t, append(env, "OUTBOX_DESTINATIONS=a,b", "OUTBOX_DESTINATION_A_TOPICS=x",
-		"OUTBOX_DESTINATION_B_PUBLISH_URL=amqp://h", "OUTBOX_AMQP_SASL_MECHANISM=EXTERNAL")...)
-	if len(got) != 1 || !strings.HasPrefix(got[0], `OUTBOX_AMQP_SASL_MECHANISM="EXTERNAL" requires`) {
-		t.Errorf("EXTERNAL without TLS: %q", got)
-	}
-}
-
-// A setting that is the same for all destinations cannot be given for one of them, and the advice is not a similar
-// name.
-func TestCommonSettingForOneDestination(t *testing.T) {
-	t.Parallel()
-	problems := problemsOf(t, "OUTBOX_DESTINATIONS=orders", "OUTBOX_DESTINATION_ORDERS_BATCH_SIZE=3")
-	const want = "OUTBOX_DESTINATION_ORDERS_BATCH_SIZE is an unknown variable; " +
-		"this setting is the same for all destinations, set OUTBOX_BATCH_SIZE"
-	if len(problems) != 1 || problems[0] != want {
-		t.Errorf("got %q", problems)
 	}
 }

@@ -8,27 +8,27 @@ import (
 
 // fieldKeys are the variables for the fields that libraries name in their errors (package setting), without the prefix.
 // A field that has the same name in [Config] or [Destination] needs none. A key that ends with _FILE shows the usual
-// form of a setting that was not given. Of keys separated by |, one is chosen. If the destination has any of the keys
-// after ?, these are meant instead. The text after = is the value.
+// form of a setting that was not given. The first key is meant unless the destination has any of those after it. The
+// text after = is the value.
 var fieldKeys = map[string]string{
 	// Of every publisher.
 	"TLS.RootCAs":      "TLS_CA_FILE",
-	"TLS.Certificates": "TLS_CERT_FILE TLS_KEY_FILE",
+	"TLS.Certificates": "TLS_CERT_FILE TLS_CERT TLS_KEY",
 	"TLS.ServerName":   "TLS_SERVER_NAME",
 	// kafka.Config
 	"Brokers":        "PUBLISH_URL",
 	"SASL.Mechanism": "KAFKA_SASL_MECHANISM",
-	"SASL.Credentials": "KAFKA_SASL_MECHANISM ? KAFKA_SASL_USERNAME KAFKA_SASL_PASSWORD KAFKA_OAUTH_TOKEN " +
+	"SASL.Credentials": "KAFKA_SASL_MECHANISM KAFKA_SASL_USERNAME KAFKA_SASL_PASSWORD KAFKA_OAUTH_TOKEN " +
 		"KAFKA_OAUTH_CLIENT_ID KAFKA_OAUTH_CLIENT_SECRET KAFKA_OAUTH_CLIENT_ASSERTION",
 	"IAM.Region": "KAFKA_AWS_REGION",
 	// nats.Config
 	"Servers":          "PUBLISH_URL",
-	"Auth":             "PUBLISH_URL|NATS_CREDS_FILE|NATS_NKEY|NATS_TOKEN ? NATS_CREDS NATS_NKEY NATS_TOKEN",
+	"Auth":             "PUBLISH_URL NATS_CREDS NATS_NKEY NATS_TOKEN",
 	"Auth.Credentials": "NATS_CREDS_FILE",
 	// amqp.Config
 	"URL":       "PUBLISH_URL",
 	"Mechanism": "AMQP_SASL_MECHANISM",
-	"Tokens": "AMQP_OAUTH_TOKEN_FILE ? AMQP_OAUTH_TOKEN AMQP_OAUTH_CLIENT_ID AMQP_OAUTH_CLIENT_SECRET " +
+	"Tokens": "AMQP_OAUTH_TOKEN_FILE AMQP_OAUTH_TOKEN AMQP_OAUTH_CLIENT_ID AMQP_OAUTH_CLIENT_SECRET " +
 		"AMQP_OAUTH_CLIENT_ASSERTION",
 	"Exchange":   "AMQP_EXCHANGE",
 	"Unrouted":   "AMQP_MANDATORY=false",
@@ -46,26 +46,18 @@ var fieldKeys = map[string]string{
 
 // settingName returns the user's name of a field of everything that is made from the configuration, or "".
 func (s *scope) settingName(field string) string {
-	keys, value, assigned := strings.Cut(s.keyOf(field), "=")
-	keys, instead, _ := strings.Cut(keys, " ? ")
-	given := slices.DeleteFunc(strings.Fields(instead), func(key string) bool { return !s.at(key).given })
-	keys = cmp.Or(strings.Join(given, " "), keys)
-	separator, conjunction := " ", " and "
-	if strings.Contains(keys, "|") {
-		separator, conjunction = "|", " or "
-	}
-	if keys == "" {
+	first, others, _ := strings.Cut(s.keyOf(field), " ")
+	if first == "" {
 		return ""
 	}
-	names := strings.Split(keys, separator)
-	for i, key := range names {
-		names[i] = s.nameOf(key)
+	var names []string
+	for _, key := range strings.Fields(others) {
+		if s.at(key).given {
+			names = append(names, s.nameOf(key))
+		}
 	}
-	text := strings.Join(names, conjunction)
-	if assigned {
-		text += "=" + value
-	}
-	return text
+	key, _, _ := strings.Cut(first, "=")
+	return cmp.Or(strings.Join(names, " and "), s.nameOf(key)+strings.TrimPrefix(first, key))
 }
 
 // keyOf returns the keys for a field as fieldKeys has them, or "".

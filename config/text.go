@@ -74,11 +74,9 @@ func (r *rate) UnmarshalText(text []byte) error {
 	digits, unit, _ := strings.Cut(string(text), "/")
 	rows, err := strconv.Atoi(digits)
 	per := rateUnits[unit]
-	switch {
-	case err != nil || per == 0 || strings.HasPrefix(digits, "+"):
-		return errors.New("is not a rate; write a whole number of rows per s, m, h or d, such as 500/s or 30/m")
-	case rows < 1:
-		return errors.New("must be at least 1 row; to stop publishing, use the setting PAUSE")
+	if err != nil || per == 0 || rows < 1 {
+		return errors.New("is not a rate; write a whole number of rows, at least 1, per s, m, h or d, such as 500/s " +
+			"or 30/m; to stop publishing, use the setting PAUSE")
 	}
 	*r = rate(float64(rows) / per.Seconds())
 	return nil

@@ -78,7 +78,6 @@ func (c *Config) complete() (p problems) {
 	if c.Shards > owner.MaxShards {
 		p.add(ofConfig, "Shards", "must be at most %d", owner.MaxShards)
 	}
-	number(&p, ofConfig, "PollInterval", &c.PollInterval, 0, 0)
 	number(&p, ofConfig, "OwnerTTL", &c.OwnerTTL, defaultTTL, time.Second)
 	number(&p, ofConfig, "StopTimeout", &c.StopTimeout, 25*time.Second, time.Millisecond)
 	if len(c.Destinations) == 0 {
@@ -107,9 +106,6 @@ func (d *Destination) complete(p *problems, i int) {
 	case untaken:
 		p.add(i, "Name", "must not be %q, which is reserved for rows that no destination takes", untaken)
 	}
-	if slices.Contains(d.Topics, "") || slices.Contains(d.Topics, "!") {
-		p.add(i, "Topics", "must not hold an empty pattern")
-	}
 	if !slices.Contains([]string{"", "none", "base64", "hex"}, d.PayloadEncoding) {
 		p.add(i, "PayloadEncoding", "must be base64 or hex, or empty for none")
 	}
@@ -124,8 +120,4 @@ func (d *Destination) complete(p *problems, i int) {
 			setting.Names(d.SettingName).Of("BackoffMax"), d.BackoffMax)
 	}
 	number(p, i, "PublishTimeout", &d.PublishTimeout, 10*time.Second, time.Millisecond)
-	number(p, i, "MaxAge", &d.MaxAge, 0, 0)
-	number(p, i, "MaxInFlight", &d.MaxInFlight, 0, 0)
-	number(p, i, "MaxInFlightBytes", &d.MaxInFlightBytes, 0, 0)
-	number(p, i, "Rate", &d.Rate, 0, 0)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -101,7 +102,7 @@ type Destination struct {
 	measured *measure.Destination
 	pinged   atomic.Pointer[error]           // result of the last ping; nil before the first
 	state    atomic.Pointer[engine.Snapshot] // the last state that the engine published; nil before
-	panics   panics.Places                   // panics that were logged
+	panicked sync.Map                        // places of panics that were logged
 }
 
 // untaken is the name that stands for no destination in metrics.
@@ -164,9 +165,10 @@ func (d *Destination) prepare(c *Config, r *engine.Row, now time.Time) {
 func (d *Destination) guard(logger *slog.Logger, consequence string, do func()) (caught *panics.Error) {
 	defer func() {
 		if value := recover(); value != nil {
-			if caught = panics.Caught(value); d.panics.First(caught) {
+			caught = panics.Caught(value)
+			if _, logged := d.panicked.LoadOrStore(caught.Place, nil); !logged {
 				logger.Error("panic: please report it, with the stack",
-					"destination", d.Name, "consequence", consequence, "error", caught, "stack", caught.Stack())
+					"destination", d.Name, "consequence", consequence, "error", caught, "stack", caught.Stack)
 			}
 		}
 	}()

@@ -1,9 +1,6 @@
 package relay
 
 import (
-	"fmt"
-	"slices"
-
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/route"
 )
@@ -18,10 +15,6 @@ func (c *Config) Check() []*FieldError {
 // plan returns how the relay understands its table, and where the rows of each destination go. It fills in the
 // defaults. The problems are the fields that cannot be used.
 func (c *Config) plan() (plan outbox.Config, routes []*route.Route, p problems) {
-	if i := slices.Index(c.Destinations, nil); i >= 0 {
-		p.add(ofConfig, fmt.Sprintf("Destinations[%d]", i), "is nil")
-		return plan, nil, p
-	}
 	p = c.complete()
 	for i, d := range c.Destinations {
 		routes = append(routes, &route.Route{
@@ -42,13 +35,9 @@ func (c *Config) plan() (plan outbox.Config, routes []*route.Route, p problems) 
 		Columns: c.Columns, Delete: c.Delete, MaxRow: c.MaxRowBytes, Channel: c.channel(), Shards: c.Shards,
 		Names: c.SettingName,
 	}, c.Table, c.Key, routes)
-	// Which rows are left depends on what is wrong with these.
-	wrong := slices.ContainsFunc(p, func(e *FieldError) bool { return e.Field == "Topics" || e.Field == "Name" })
 	for _, f := range found {
-		if f.Field != "Topics" || !wrong {
-			one := FieldError(f)
-			p = append(p, &one)
-		}
+		one := FieldError(f)
+		p = append(p, &one)
 	}
 	return plan, routes, p
 }

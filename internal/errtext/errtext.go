@@ -2,7 +2,8 @@
 package errtext
 
 import (
-	"net"
+	"errors"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -26,29 +27,17 @@ func Line(err error) string {
 	return strings.ReplaceAll(text, ":; ", ": ")
 }
 
+// localPort is the local address in the text of a net.OpError.
+var localPort = regexp.MustCompile(`(\d+\.\d+\.\d+\.\d+|\[[0-9a-f:.%\w]+\]|):\d+->`)
+
 // lasting returns an error's text without local ports.
 func lasting(err error) string {
-	text := err.Error()
-	visit(err, func(e error) {
-		switch e := e.(type) { //nolint:errorlint // visit unwraps
-		case *pgconn.PgError:
-			if full := e.Error() + more(e); !strings.Contains(text, full) { // a problem may quote its own cause
-				text = strings.ReplaceAll(text, e.Error(), full)
-			}
-		case *net.OpError:
-			if e.Source != nil && e.Addr != nil {
-				without := *e
-				without.Source = nil
-				text = strings.ReplaceAll(text, e.Error(), without.Error())
-			}
-		case *net.DNSError:
-			if e.IsTimeout {
-				without := *e
-				without.Err = "timeout" // in place of the error of a connection to the name server
-				text = strings.ReplaceAll(text, e.Error(), without.Error())
-			}
+	text := localPort.ReplaceAllLiteralString(err.Error(), "")
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		if full := e.Error() + more(e); !strings.Contains(text, full) { // a problem may quote its own cause
+			text = strings.ReplaceAll(text, e.Error(), full)
 		}
-	})
+	}
 	return text
 }
 
@@ -67,19 +56,4 @@ func more(e *pgconn.PgError) (text string) {
 		text += "; hint: " + e.Hint
 	}
 	return text
-}
-
-// visit calls do with err and with every error that it wraps.
-func visit(err error, do func(error)) {
-	do(err)
-	switch e := err.(type) { //nolint:errorlint // this unwraps
-	case interface{ Unwrap() error }:
-		if inner := e.Unwrap(); inner != nil {
-			visit(inner, do)
-		}
-	case interface{ Unwrap() []error }:
-		for _, inner := range e.Unwrap() {
-			visit(inner, do)
-		}
-	}
 }

@@ -36,7 +36,7 @@ func TestLine(t *testing.T) {
 				Name: "db", Server: "10.0.0.10:53", Err: "read udp 10.1.1.1:40001->10.0.0.10:53: i/o timeout",
 				IsTimeout: true,
 			},
-			"lookup db on 10.0.0.10:53: timeout",
+			"lookup db on 10.0.0.10:53: read udp 10.0.0.10:53: i/o timeout",
 		},
 		{&net.DNSError{Name: "db", Err: "no such host", IsNotFound: true}, "lookup db: no such host"},
 		{

@@ -40,41 +40,37 @@ func check(all []*Route, table outbox.Config) (found []Problem) {
 		} else if field, text := d.origin(all, listed); text != "" {
 			bad(true, field, "%s", text)
 		}
-		others := slices.DeleteFunc(slices.Sorted(maps.Keys(d.Columns)), func(ours string) bool {
-			return slices.Contains(StateColumns, ours)
-		})
-		bad(len(others) > 0, "Columns", "maps %s, which all destinations have in common; the columns of a destination "+
-			"are %s", strings.Join(others, ", "), strings.Join(StateColumns, ", "))
-		bad(d.Columns != nil && d.Columns["relayed_at"] == "", "Columns", "lacks relayed_at, which records the rows "+
-			"that are done; add it")
-		bad(len(slices.Compact(slices.Sorted(maps.Values(d.Columns)))) < len(d.Columns), "Columns", "uses one column "+
-			"twice; each name must have a separate column")
-		var names []string
+		bad(d.Columns != nil && !areState(d.Columns), "Columns", "must map relayed_at, any of %s, and nothing else, "+
+			"each to a separate column", strings.Join(StateColumns[1:], ", "))
 		var earlier [][]string
 		for _, other := range all[:i] {
-			equal, sameRows := d.SameColumns(other.View), d.source() == other.source()
-			if equal && sameRows {
-				names, earlier = append(names, other.Name), append(earlier, other.Topics)
+			alike := d.SameColumns(other.View) && d.source() == other.source()
+			if alike {
+				earlier = append(earlier, other.Topics)
 			}
 			shared := common(d.Columns, other.Columns)
-			bad(len(shared) > 0 && !equal, "Columns", "shares only %s with %s; two destinations must have either the "+
-				"same columns or no column in common", strings.Join(shared, ", "), other.Names.Of("Columns"))
-			bad(len(shared) > 0 && equal && !sameRows, "Columns", "is the same as %s, but these two destinations do "+
-				"not take the same rows; set separate columns for each", other.Names.Of("Columns"))
+			bad(len(shared) > 0 && !alike, "Columns", "shares %s with %s; two destinations must have no column in "+
+				"common, or the same columns and rows from the same source", strings.Join(shared, ", "),
+				other.Names.Of("Columns"))
 		}
-		if pattern.TakesNone(d.Topics, nil) {
-			bad(true, "Topics", "excludes every topic that it includes, so that the destination takes no row; correct "+
-				"the patterns")
-		} else {
-			bad(pattern.TakesNone(d.Topics, earlier), "Topics", "leaves no row to the destination, since each row "+
-				"goes to the first destination that takes it, which is always %s; to divide the rows, set topics or "+
-				"list this one first in %s; for a copy of each row, set %s to columns of its own",
-				strings.Join(names, " or "), listed, d.Names.Of("Columns"))
-		}
+		bad(pattern.TakesNone(d.Topics, earlier), "Topics", "leaves no row to the destination: exclusions win, and "+
+			"each row goes to the first destination that takes it; to divide the rows, correct the topics or list "+
+			"this one first in %s; for a copy of each row, set %s to columns of its own", listed,
+			d.Names.Of("Columns"))
 		bad(table.Delete && d.Columns != nil, "Columns", "contradicts %s, which deletes a row as soon as one "+
 			"destination has relayed it; remove one of them", table.Names.Of("Delete"))
 	}
 	return found
+}
+
+// areState reports whether columns can keep a destination's state.
+func areState(columns map[string]string) bool {
+	for ours := range columns {
+		if !slices.Contains(StateColumns, ours) {
+			return false
+		}
+	}
+	return columns["relayed_at"] != "" && len(slices.Compact(slices.Sorted(maps.Values(columns)))) == len(columns)
 }
 
 // source returns from which destination the rows come, and in which state: empty for rows as they are inserted.
@@ -103,17 +99,11 @@ func (d *Route) origin(all []*Route, listed string) (field, text string) {
 		}
 	}
 	switch {
-	case from == d:
-		return field, "names the destination itself; name the destination whose rows it takes"
 	case from == nil:
-		var names []string
-		for _, d := range all {
-			names = append(names, d.Name)
-		}
-		return field, "names an unknown destination; " + listed + " lists " + strings.Join(names, ", ")
+		return field, "names an unknown destination; name one that " + listed + " lists"
 	case origin == d:
-		return field, "leads back to " + d.Name + ", so that neither would ever receive a row; one of them must take " +
-			"rows as they are inserted"
+		return field, "leads back to " + d.Name + ", which would never receive a row; name a destination that takes " +
+			"rows as they are inserted, directly or by way of others"
 	case d.Columns == nil:
 		return field, "requires columns of its own; set " + d.Names.Of("Columns")
 	case d.FailedFrom != "" && from.Columns != nil && from.Columns["failed_at"] == "":

@@ -30,12 +30,7 @@ const (
 	ownTopic  = -2
 )
 
-const (
-	topic   = "topic"
-	header  = "header."
-	payload = "payload."
-	forms   = "write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}"
-)
+const forms = "write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}"
 
 // tokens of a template: two braces, which stand for one, a placeholder, a single brace, which is wrong, and other text.
 var tokens = regexp.MustCompile(`\{\{|\}\}|\{[^{}]*\}|[{}]|[^{}]+`)
@@ -62,13 +57,11 @@ func ParseTemplate(text string, extra *Extra) (t Template, err error) {
 	for _, token := range tokens.FindAllString(text, -1) {
 		p := part{token, fixedText}
 		switch {
-		case token == "{":
-			return t, errors.New("has a { without a }; " + forms + ", or {{ for a brace")
-		case token == "}":
-			return t, errors.New("has a } without a {; " + forms + ", or }} for a brace")
+		case token == "{", token == "}":
+			return t, errors.New("has a brace alone; " + forms + ", or {{ and }} for braces")
 		case token == "{{", token == "}}":
 			p.text = token[:1]
-		case token == "{"+topic+"}":
+		case token == "{topic}":
 			p.extra = ownTopic
 		case token[0] == '{':
 			one, err := placeholder(strings.Trim(token, "{}"))
@@ -85,23 +78,17 @@ func ParseTemplate(text string, extra *Extra) (t Template, err error) {
 	return t, nil
 }
 
-// placeholder returns what a pair of braces stands for, other than the topic.
+// placeholder returns what a pair of braces stands for, other than the topic. A key's source is written in the same way
+// with a colon.
 func placeholder(name string) (one rowkey.Source, err error) {
-	of, isHeader := strings.CutPrefix(name, header)
-	path, isPath := strings.CutPrefix(name, payload)
-	switch {
-	case strings.TrimSpace(name) == "":
-		return one, errors.New("has an empty {}; " + forms)
-	case isHeader && of == "":
-		return one, errors.New("names no header in {header.}; write {header.NAME}")
-	case isHeader:
-		return rowkey.Source{Kind: rowkey.Header, Name: of}, nil
-	case isPath && slices.Contains(strings.Split(path, "."), ""):
-		return one, fmt.Errorf("has an empty step in the path of {%s}; write {payload.a} or {payload.a.b}", name)
-	case isPath:
-		return rowkey.Source{Kind: rowkey.Payload, Name: path}, nil
+	form := "column:" + name
+	if kind, rest, _ := strings.Cut(name, "."); kind == "header" || kind == "payload" {
+		form = kind + ":" + rest
 	}
-	return rowkey.Source{Kind: rowkey.Column, Name: name}, nil
+	if one.UnmarshalText([]byte(form)) != nil {
+		return one, fmt.Errorf("has {%s}, which lacks a name; %s", name, forms)
+	}
+	return one, nil
 }
 
 // Text returns the template's text for a row that still has its own topic.
@@ -117,7 +104,8 @@ func (t Template) Text(row *outbox.Row) (string, error) {
 		case p.extra == ownTopic:
 			b.WriteString(row.Message.Topic)
 		case row.Nulls&(1<<p.extra) != 0:
-			return "", p.missing()
+			return "", publisher.PermanentError("no topic",
+				"the template of topic or exchange needs %s, which is missing or NULL in this row", p.text)
 		default:
 			b.WriteString(row.Extra[p.extra])
 		}
@@ -143,15 +131,4 @@ func (t Template) SQL(topic string, extra []string) string {
 		}
 	}
 	return "(" + strings.Join(texts, " || ") + ")"
-}
-
-// missing is the answer for a row without a value for the part.
-func (p part) missing() error {
-	found := "which is NULL in this row"
-	if strings.HasPrefix(p.text, "{"+header) {
-		found = "and this row has no such header"
-	} else if strings.HasPrefix(p.text, "{"+payload) {
-		found = "and the payload of this row has no value there"
-	}
-	return publisher.PermanentError("no topic", "the template of topic or exchange needs %s, %s", p.text, found)
 }

@@ -66,9 +66,9 @@ func TestTemplateOfHeadersAndPayload(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	for nulls, want := range map[uint64]string{
-		0b001: "the template of topic or exchange needs {header.region}, and this row has no such header",
-		0b010: "the template of topic or exchange needs {payload.a.0}, and the payload of this row has no value there",
-		0b100: "the template of topic or exchange needs {region}, which is NULL in this row",
+		0b001: "the template of topic or exchange needs {header.region}, which is missing or NULL in this row",
+		0b010: "the template of topic or exchange needs {payload.a.0}, which is missing or NULL in this row",
+		0b100: "the template of topic or exchange needs {region}, which is missing or NULL in this row",
 	} {
 		row.Nulls = nulls
 		if _, err := template.Text(row); publisher.ClassOf(err) != publisher.Permanent || err.Error() != want {
@@ -98,15 +98,15 @@ func TestTemplatesNameSoManyTextsAtMost(t *testing.T) {
 func TestParseProblems(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"{topic":           "has a { without a }; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or {{ for a brace",
-		"{a{b}}":           "has a { without a }; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or {{ for a brace",
-		"a}":               "has a } without a {; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or }} for a brace",
-		"{{a}":             "has a } without a {; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or }} for a brace",
-		"{ }":              "has an empty {}; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}",
-		"{header.}":        "names no header in {header.}; write {header.NAME}",
-		"{payload.}":       "has an empty step in the path of {payload.}; write {payload.a} or {payload.a.b}",
-		"{payload.a..b}":   "has an empty step in the path of {payload.a..b}; write {payload.a} or {payload.a.b}",
-		"x{payload.a.}{b}": "has an empty step in the path of {payload.a.}; write {payload.a} or {payload.a.b}",
+		"{topic":           "has a brace alone; " + forms + ", or {{ and }} for braces",
+		"{a{b}}":           "has a brace alone; " + forms + ", or {{ and }} for braces",
+		"a}":               "has a brace alone; " + forms + ", or {{ and }} for braces",
+		"{{a}":             "has a brace alone; " + forms + ", or {{ and }} for braces",
+		"{}":               "has {}, which lacks a name; " + forms,
+		"{header.}":        "has {header.}, which lacks a name; " + forms,
+		"{payload.}":       "has {payload.}, which lacks a name; " + forms,
+		"{payload.a..b}":   "has {payload.a..b}, which lacks a name; " + forms,
+		"x{payload.a.}{b}": "has {payload.a.}, which lacks a name; " + forms,
 	} {
 		if _, err := ParseTemplate(text, &Extra{}); err == nil || err.Error() != want {
 			t.Errorf("%q gives %v, want %s", text, err, want)

@@ -50,14 +50,12 @@ func New(ctx context.Context, build Build, logger *slog.Logger) (*Telemetry, err
 	otel.SetLogger(logr.Discard()) // it would show headers and URLs as they were given, with their secrets
 	checkVariables(os.Environ(), logger)
 
-	described, err := resource.New(ctx,
+	// What the variables say takes precedence. No error is left where they can be read.
+	described, _ := resource.New(ctx,
 		resource.WithTelemetrySDK(),
 		resource.WithAttributes(attribute.String("service.name", "outbox-relay"),
 			attribute.String("service.version", build.Version)),
-		resource.WithFromEnv()) // last, so that OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence
-	if err != nil && !errors.Is(err, resource.ErrPartialResource) && !errors.Is(err, resource.ErrSchemaURLConflict) {
-		return nil, errAttributes
-	}
+		resource.WithFromEnv())
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
