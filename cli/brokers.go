@@ -33,7 +33,7 @@ func (p *program) newPublisher(c *config.Config, number int, out io.Writer, logg
 	logger = logger.With("destination", d.Name)
 	switch d.Broker.Protocol {
 	case publisher.ProtocolKafka:
-		return newKafka(d, secure, logger)
+		return newKafka(d, secure, logger), nil
 	case publisher.ProtocolNATS:
 		return newNATS(d, secure, logger)
 	case publisher.ProtocolAMQP:
@@ -80,20 +80,14 @@ func newTLS(d *config.Destination) (*tls.Config, error) {
 
 // newKafka makes the publisher of a Kafka destination. Certificates and credentials are read again for each
 // connection.
-func newKafka(d *config.Destination, secure func() (*tls.Config, error), logger *slog.Logger) (
-	publisher.Publisher, error,
-) {
+func newKafka(d *config.Destination, secure func() (*tls.Config, error), logger *slog.Logger) publisher.Publisher {
 	c := kafka.Config{
 		Brokers: d.Broker.Hosts, PartitionHeader: d.Kafka.PartitionHeader,
 		SendingTime: d.Kafka.Timestamp == config.TimestampNow, ClientID: clientName, SettingName: d.SettingName,
 		Logger: logger,
 	}
-	var err, wrong error
-	c.Compression, err = kafka.Compression(d.Kafka.Compression)
-	c.Partitioner, wrong = kafka.ParsePartitioner(d.Kafka.Partitioner)
-	if err := errors.Join(err, wrong); err != nil {
-		return nil, fmt.Errorf("destination %s: %w", d.Name, err)
-	}
+	c.Compression, _ = kafka.Compression(d.Kafka.Compression) // the settings have only names that exist
+	c.Partitioner, _ = kafka.ParsePartitioner(d.Kafka.Partitioner)
 	if d.Broker.TLS {
 		c.TLS = secure
 	}
@@ -120,7 +114,7 @@ func newKafka(d *config.Destination, secure func() (*tls.Config, error), logger 
 			return kafka.Mechanism(d.Kafka.SASLMechanism, user, password)
 		}
 	}
-	return kafka.New(c), nil
+	return kafka.New(c)
 }
 
 // readPair reads the present values of two secrets.

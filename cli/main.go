@@ -28,7 +28,7 @@ func Main(options ...Option) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, stopping()...)
+	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 	go obey(signals, stop, os.Stderr, os.Exit)
 	os.Exit(p.execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
@@ -72,16 +72,6 @@ func (p *program) with(needs config.Needs, cmd *cobra.Command, do func(*cobra.Co
 		return do(cmd, c)
 	}
 	return cmd
-}
-
-// stopping returns the signals that stop the relay. The hang-up of a closing terminal is one of them, unless the relay
-// was started with nohup.
-func stopping() []os.Signal {
-	all := []os.Signal{syscall.SIGTERM, os.Interrupt}
-	if !signal.Ignored(syscall.SIGHUP) {
-		all = append(all, syscall.SIGHUP)
-	}
-	return all
 }
 
 // sameSignal is how long further signals count as the first one: a supervisor that signals a process and its group

@@ -130,14 +130,9 @@ func fillIn(d *Destination, s *scope) {
 
 // checkLogin checks that there is only one way to log in.
 func checkLogin(d *Destination, s *scope) {
-	credential := s.firstOf(map[publisher.Protocol]string{
-		publisher.ProtocolAMQP: "amqp-oauth", publisher.ProtocolNATS: "nats",
-	}[d.Broker.Protocol])
+	credential := s.first(func(o *origin) bool {
+		return o.given && o.tag.Get("group") != "" && o.tag.Get("scheme") == string(d.Broker.Protocol)
+	})
 	s.badIf(d.Broker.User != nil && credential.given, "PUBLISH_URL", "contains a user in addition to %s; keep one of "+
 		"them", credential.variable)
-}
-
-// firstOf returns the first setting of an exclusive group that is given.
-func (s *scope) firstOf(group string) *origin {
-	return s.first(func(o *origin) bool { return o.tag.Get("group") == group && o.given })
 }

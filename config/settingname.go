@@ -35,7 +35,6 @@ var fieldKeys = map[string]string{
 	"Management": "AMQP_MANAGEMENT_URL",
 	// relay.Config and relay.Destination
 	"BlockFailed":  "ON_FAILED=block",
-	"Optional":     "REQUIRED=false",
 	"TimeColumn":   "KAFKA_TIMESTAMP",
 	"Key":          "KEY",
 	"Destinations": "DESTINATIONS",

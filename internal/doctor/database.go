@@ -2,8 +2,10 @@ package doctor
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -31,7 +33,6 @@ func (d *Doctor) database(ctx context.Context, r *Report) (*outbox.Table, []outb
 		return nil, nil
 	}
 	r.add(areaDatabase, "", s.findings(pool)...)
-	r.add(areaDatabase, "", encryption(work.Conn().PgConn().Conn(), work.Conn().Config().TLSConfig, pool)...)
 	direct, err := d.Connect(ctx)
 	if err != nil {
 		r.add(areaDatabase, "", unreachable(d.Outbox.Names.Of("Direct"), err))
@@ -57,6 +58,7 @@ type server struct {
 	started           int64  // with the database's name it tells one server from another
 	database, role    string
 	notifications     float64 // how full the queue is, from 0 to 1
+	protected         bool    // against whoever is on the way
 }
 
 // look asks the server in one statement, without a transaction.
@@ -68,7 +70,15 @@ func look(ctx context.Context, conn *pgx.Conn) (server, error) {
 	if err != nil {
 		err = fmt.Errorf("ask the server: %w", err)
 	}
+	s.protected = protected(conn.PgConn().Conn().RemoteAddr(), conn.Config().TLSConfig)
 	return s, err
+}
+
+// protected reports whether a connection stays on this host or verifies the server, as c demands.
+func protected(to net.Addr, c *tls.Config) bool {
+	remote, _ := to.(*net.TCPAddr)
+	verified := c != nil && (!c.InsecureSkipVerify || c.VerifyPeerCertificate != nil) // the latter is pgx's verify-ca
+	return remote == nil || remote.IP.IsLoopback() || verified
 }
 
 const oldest = 14_00_00 // server_version_num of the first version that works
@@ -78,6 +88,9 @@ func (s server) findings(variable string) (f finding.List) {
 	const spare = 6 // connections of a replica
 	free := s.slots - s.sessions
 	f.Well("reach", variable, fmt.Sprintf("PostgreSQL %s, database %s, as role %s", s.version, s.database, s.role))
+	f.Add("encryption", variable, finding.WarnIf(!s.protected, "the server's certificate is not verified, or the "+
+		"connection not even encrypted: whoever is on the way can be taken for the database",
+		"add sslmode=verify-full and sslrootcert=FILE to it"))
 	f.Add("version", "", finding.FailIf(s.number < oldest,
 		"PostgreSQL "+s.version+" is too old: the relay needs 14 or newer", "upgrade the server"))
 	f.Add("read_only", variable,
@@ -114,9 +127,6 @@ func (d *Doctor) direct(ctx context.Context, conn *pgx.Conn, work server) (f fin
 		f.Fail("reach", direct, "it leads to another server or database than "+pool, "name the same one in both")
 		return f
 	}
-	if conn.Config().ConnString() != d.Pool.Config().ConnString() { // otherwise reported for the other connection
-		f = encryption(conn.PgConn().Conn(), conn.Config().TLSConfig, direct)
-	}
 	err = owner.CheckPooler(ctx, conn, d.Connect)
 	if err != nil && !errors.Is(err, owner.ErrPooler) {
 		return append(f, unreachable(direct, err))
@@ -142,17 +152,13 @@ func transactions(ctx context.Context, conn *pgx.Conn) (f finding.List) {
 		f.Warn(check, "", "cannot be examined: "+errtext.Line(err), "look at the server's log for the same message")
 		return f
 	}
-	const because = ": the dead rows that each relayed row leaves cannot be removed meanwhile, and reads become slower"
-	f.Add(check, "", finding.WarnIf(open > long || behind > far,
-		fmt.Sprintf("a transaction has been open for long (the oldest that this role may see for %v, the oldest "+
-			"snapshot is %d transactions behind)", time.Duration(open)*time.Second, behind)+because,
-		"end it (pg_stat_activity: xact_start, backend_xmin), and set idle_in_transaction_session_timeout"))
-	f.Add(check, "", finding.WarnIf(prepared > long,
-		fmt.Sprintf("a prepared transaction has waited for %v", time.Duration(prepared)*time.Second)+because,
-		"commit or roll back what pg_prepared_xacts shows"))
-	f.Add(check, "", finding.WarnIf(slots > far,
-		fmt.Sprintf("a replication slot without a reader is %d transactions behind", slots)+because,
-		"bring its reader back, or drop the slot that pg_replication_slots shows"))
-	f.Add(check, "", finding.OKIf(f == nil, "none has been open for long"))
+	f.Add(check, "",
+		finding.WarnIf(max(open, prepared) > long || max(behind, slots) > far,
+			fmt.Sprintf("the dead rows that each relayed row leaves cannot be removed, and reads become slower: the "+
+				"oldest transaction that this role may see has been open for %v, a prepared one for %v; the oldest "+
+				"snapshot is %d transactions behind, a replication slot without a reader %d",
+				time.Duration(open)*time.Second, time.Duration(prepared)*time.Second, behind, slots),
+			"end what pg_stat_activity (xact_start, backend_xmin), pg_prepared_xacts or pg_replication_slots shows"),
+		finding.OKIf(true, "none has been open for long"))
 	return f
 }

@@ -76,8 +76,6 @@ func (d *Doctor) destinations(ctx context.Context, r *Report, table *outbox.Tabl
 		}
 		if to.Optional {
 			f = finding.AsWarnings(f)
-			f.Well("best_effort", "", to.Names.Of("Optional")+": readiness, drain and prune do not wait for this "+
-				"destination, so what is wrong with it is a warning")
 		}
 		r.add(areaDestination, to.Name, f...)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -26,14 +27,9 @@ import (
 // A row whose content type is application/cloudevents… already holds an event. It is sent unchanged, in structured
 // mode.
 func cloudEvents(to publisher.Protocol, o Options) Profile {
-	prefix, encode := "ce_", func(value string) string { return value }
-	switch to {
-	case publisher.ProtocolKafka:
-	case publisher.ProtocolNATS:
-		prefix, encode = "ce-", percentEncode
-	case publisher.ProtocolAMQP:
-		prefix = "cloudEvents:"
-	}
+	prefix := cmp.Or(map[publisher.Protocol]string{
+		publisher.ProtocolNATS: "ce-", publisher.ProtocolAMQP: "cloudEvents:",
+	}[to], "ce_")
 	return func(m *publisher.Message, _ int64) error {
 		contentType := m.ContentType()
 		if strings.HasPrefix(strings.ToLower(contentType), "application/cloudevents") {
@@ -67,8 +63,10 @@ func cloudEvents(to publisher.Protocol, o Options) Profile {
 				m.Type = a.Value
 			case a.Name == dataContentType && to != publisher.ProtocolNATS:
 				headers = append(headers, publisher.Header{Name: publisher.HeaderContentType, Value: a.Value})
+			case to == publisher.ProtocolNATS:
+				headers = append(headers, publisher.Header{Name: prefix + a.Name, Value: percentEncode(a.Value)})
 			default:
-				headers = append(headers, publisher.Header{Name: prefix + a.Name, Value: encode(a.Value)})
+				headers = append(headers, publisher.Header{Name: prefix + a.Name, Value: a.Value})
 			}
 		}
 		m.Bare, m.Headers = true, append(headers, e.others...)
@@ -80,14 +78,11 @@ const dataContentType = "datacontenttype"
 
 // structured sends an event in structured mode unchanged, with the one header that marks it.
 func structured(m *publisher.Message, to publisher.Protocol, contentType string) error {
-	headers := make([]publisher.Header, 0, 1+len(m.Headers))
+	headers := slices.DeleteFunc(slices.Clone(m.Headers), func(h publisher.Header) bool {
+		return strings.EqualFold(h.Name, publisher.HeaderContentType)
+	})
 	if to != publisher.ProtocolAMQP {
-		headers = append(headers, publisher.Header{Name: publisher.HeaderContentType, Value: contentType})
-	}
-	for _, h := range m.Headers {
-		if !strings.EqualFold(h.Name, publisher.HeaderContentType) {
-			headers = append(headers, h)
-		}
+		headers = slices.Insert(headers, 0, publisher.Header{Name: publisher.HeaderContentType, Value: contentType})
 	}
 	m.Bare, m.Headers, m.Type = true, headers, contentType
 	return nil
@@ -160,12 +155,7 @@ func legalName(name string) bool {
 
 // legalAttribute reports whether a text can be an attribute's value: CloudEvents 1.0, type system.
 func legalAttribute(value string) bool {
-	for _, r := range value {
-		if r < ' ' || r >= 0x7f && r <= 0x9f {
-			return false
-		}
-	}
-	return value != "" && utf8.ValidString(value)
+	return value != "" && utf8.ValidString(value) && !strings.ContainsFunc(value, unicode.IsControl)
 }
 
 // percentEncode encodes a header value as the NATS binding requires: space, double quote, percent, and everything that

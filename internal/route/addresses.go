@@ -1,7 +1,6 @@
 package route
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -11,8 +10,8 @@ import (
 // mostAddresses bounds the addresses of a destination that [Addresses] returns.
 const mostAddresses = 100
 
-// Addresses returns where the rows go on each destination's broker, sorted, without duplicates and at most 100 per
-// destination, and the topics of rows that no destination takes. Rows have no address if they have no topic or if a
+// Addresses returns where the rows go on each destination's broker, without duplicates and at most 100 per destination,
+// and the topics of rows that no destination takes. Rows have no address if they have no topic or if a
 // template needs a column that is NULL.
 func Addresses(routes []*Route, rows []outbox.Row) (addresses [][]publisher.Address, lost []string) {
 	addresses = make([][]publisher.Address, len(routes))
@@ -37,12 +36,6 @@ func Addresses(routes []*Route, rows []outbox.Row) (addresses [][]publisher.Addr
 			lost = addNew(lost, row.Message.Topic)
 		}
 	}
-	for i := range addresses {
-		slices.SortFunc(addresses[i], func(a, b publisher.Address) int {
-			return cmp.Or(cmp.Compare(a.Exchange, b.Exchange), cmp.Compare(a.Topic, b.Topic))
-		})
-	}
-	slices.Sort(lost)
 	return addresses, lost
 }
 

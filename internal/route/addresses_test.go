@@ -42,8 +42,8 @@ func TestAddresses(t *testing.T) {
 		{Invalid: errors.New("no topic")},
 	})
 	for i, want := range [][]publisher.Address{
-		{{Topic: "log.audit.a"}, {Topic: "log.audit.b"}},
-		{{Topic: "order", Exchange: "east"}, {Topic: "order", Exchange: "north"}},
+		{{Topic: "log.audit.b"}, {Topic: "log.audit.a"}},
+		{{Topic: "order", Exchange: "north"}, {Topic: "order", Exchange: "east"}},
 		{{Topic: "copy"}},
 		{{Topic: "dead"}},
 	} {

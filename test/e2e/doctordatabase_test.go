@@ -19,28 +19,28 @@ func TestDoctorDatabase(t *testing.T) {
 	}{
 		"away": {databaseURL(t, func(u *url.URL) {
 			u.Host = nobody
-		}), "reach", []string{"connection refused", "check that the server runs"}},
+		}), "reach", []string{"connection refused", "check that a PostgreSQL server runs"}},
 		"no such host": {
 			databaseURL(t, func(u *url.URL) { u.Host = "nowhere.invalid" }), "reach",
-			[]string{"nowhere.invalid", "the name service"},
+			[]string{"nowhere.invalid", "name service"},
 		},
 		"wrong password": {
 			databaseURL(t, func(u *url.URL) { u.Host = refusingPostgres(t) }), "authentication",
-			[]string{"password authentication failed", "correct user and password"},
+			[]string{"password authentication failed", "correct host and port, user and password"},
 		},
 		"no database": {databaseURL(t, func(u *url.URL) {
 			u.Path = "/missing"
-		}), "reach", []string{"missing", "correct the database's name"}},
+		}), "reach", []string{"missing", "database"}},
 		"no role": {
 			databaseURL(t, func(u *url.URL) { u.User = url.UserPassword("stranger", "hunter2") }), "authentication",
-			[]string{"stranger", "create the role"},
+			[]string{"stranger", "lets the role in"},
 		},
 		"a broker there": {databaseURL(t, func(u *url.URL) {
 			u.Host = hostOf(t, "TEST_NATS_URL")
 		}), "reach", []string{"a PostgreSQL server"}},
 		"silence": {databaseURL(t, func(u *url.URL) {
 			u.Host = silent(t)
-		}), "reach", []string{"check in OUTBOX_DATABASE_URL host and port"}},
+		}), "reach", []string{"correct host and port"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
