@@ -13,7 +13,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/operate"
-	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // selection holds the flags by which commands choose rows.
@@ -141,9 +140,6 @@ func explained(err error, cmd *cobra.Command, chosen operate.Selection) error {
 		purpose := "operate"
 		if cmd.Name() == "prune" {
 			purpose = "prune"
-		}
-		if found, ok := errors.AsType[*outbox.SetupError](err); ok && found.Err != nil { // its remedy is for a relay
-			err = found.Err
 		}
 		return fmt.Errorf("%w: let the table's owner run what `outbox-relay grants --role ROLE --for %s` prints, with "+
 			"the role of OUTBOX_DATABASE_URL", err, purpose)

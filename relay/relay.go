@@ -171,7 +171,7 @@ func (r *Relay) found(table *outbox.Table, err error) {
 	r.mu.Unlock()
 	switch {
 	case err == nil:
-		r.config.Logger.Info("found the outbox", append([]any{"table", table.Name()}, table.Describe()...)...)
+		r.config.Logger.Info("found the outbox", "table", table.Name(), "columns", table.Describe())
 		r.logLacks(table.Lacks())
 		r.database.read(nil)
 	case before == nil || errtext.Line(before) != errtext.Line(err):

@@ -36,9 +36,6 @@ func TestRowsWithOneIDAreAllPublished(t *testing.T) {
 			function route();` +
 			twice,
 		"plain": `create table outbox_messages (` + columns + `);` + index + twice,
-		"one id": `create table outbox_messages (` + columns + `);` + index + `
-			insert into outbox_messages (id, seq, topic, key, payload) select md5('1')::uuid, 1, 't', KEY, to_jsonb(i) from
-			generate_series(2, 601) i`,
 		"no id": `create table outbox_messages (` + columns + `);` + index + twice + `;
 			insert into outbox_messages (topic, key, payload) select 't', KEY, '1' from generate_series(1, 3) i`,
 	}

@@ -4,7 +4,7 @@
 --   columns     with the base type of a domain, the rights of this role, the comment, and how many values each session reserves at a time
 --               from the column's sequence
 --   indexes     valid b-tree indexes: key columns in order ('=' and the text of an expression), predicate, and whether it is unique
---   doorbell    the doorbell's trigger: the channel that it notifies, whether it is enabled, whether it rings for each insert (its function
+--   doorbell    the doorbell's trigger: the channel that it notifies, whether it rings for each insert (it is enabled, its function
 --               notifies, and no column or row condition limits it), and whether transactions of the server can be prepared, for which
 --               it does not ring. Arguments are separated by zero bytes; bytea would arrive in the form that the session's bytea_output
 --               asks for
@@ -12,7 +12,7 @@
 --               at which they begin or end
 select to_json(found) from (
 select c.oid::bigint, n.nspname as schema, c.relkind as kind, c.relhassubclass as children,
-       current_user as role, c.relpersistence = 'u' as unlogged, row_security_active(c.oid) as policies,
+       current_user as role, row_security_active(c.oid) as policies,
        current_setting('transaction_read_only') = 'on' and not pg_is_in_recovery() as readonly,
        (select d.oid::text from pg_catalog.pg_database d where d.datname = current_database()) as database,
        current_setting('server_encoding') as encoding,
@@ -57,8 +57,7 @@ select c.oid::bigint, n.nspname as schema, c.relkind as kind, c.relhassubclass a
           select true as found,
                  convert_from(substring(t.tgargs for greatest(position(decode('00', 'hex') in t.tgargs) - 1, 0)),
                    current_setting('server_encoding')) as channel,
-                 t.tgenabled in ('O', 'A') as enabled,
-                 t.tgtype & 5 = 4 and p.prosrc like '%pg_notify(tg_argv[0]%' as rings,
+                 t.tgenabled in ('O', 'A') and t.tgtype & 5 = 4 and p.prosrc like '%pg_notify(tg_argv[0]%' as rings,
                  current_setting('max_prepared_transactions') <> '0' as prepares
           from pg_catalog.pg_trigger t
           join pg_catalog.pg_proc p on p.oid = t.tgfoid

@@ -1,7 +1,6 @@
 -- Deletes chosen rows that have not changed since they were chosen, that no other destination needs any more, and that no
 -- other session keeps locked.
--- $1 the identities, $2 the time of the choice. Locks the rows, and waits for none. Uses the primary key, or the
--- places in the identities.
+-- $1 the identities, $2 the time of the choice. Locks the rows, and waits for none. Uses the primary key.
 delete from {table}
 where {row_here}{row} = any (array(
   select {row} from {table}

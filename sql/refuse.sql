@@ -1,7 +1,7 @@
 -- Writes refused attempts, many rows at once, where a row has not changed since it was read.
 -- $1 the identities, $2 their attempts as read, $3 the next attempts, $4 the errors, $5 whether the row has failed for good,
 -- $6 the versions that were read or 0.
--- Locks the rows, and waits for none. Uses the primary key, or the places in the identities. Returns the identities of the rows
+-- Locks the rows, and waits for none. Uses the primary key. Returns the identities of the rows
 -- that were written with 1, of those that another session keeps locked with 2, and of those that are as they were read and that the
 -- write has left so with 3. The planner does not see how many identities there are: with 2,000 of them it would read a table of
 -- 200,000 rows from end to end.

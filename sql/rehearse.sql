@@ -5,8 +5,7 @@
 -- JSON with the numbers of the rows that are not written, from 1 on: the beginnings of code, message, detail, hint and
 -- context of each error, which a trigger may fill with the whole row; null if the write has no effect.
 -- Locks the rows. It waits a moment for those that another session keeps locked: marks and rehearsals of other destinations are over
--- soon, and end between two tries. A row that stays locked is not written, with the code 55P03. Fires triggers. Uses the primary key,
--- or the places in the identities.
+-- soon, and end between two tries. A row that stays locked is not written, with the code 55P03. Fires triggers. Uses the primary key.
 do $rehearsal$
 #variable_conflict use_column
 declare

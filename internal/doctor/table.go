@@ -105,7 +105,7 @@ func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, opened *outbox.Ta
 					"relayed by others: %d", s, len(g.Replicas))),
 				finding.WarnIf(true, fmt.Sprintf("no replica relays destination %s, whose state the table keeps "+
 					"in %s: rows wait for it, and prune deletes none", s, strings.Join(s.Columns, ", ")),
-					"run a relay with this destination; or, if it is gone for good: "+s.Drop))
+					"run a relay with this destination, or drop these columns if it is gone for good"))
 			continue
 		}
 		if len(opened.Groups()) > 1 {

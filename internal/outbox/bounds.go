@@ -43,14 +43,9 @@ const (
 	shortText = 1 << 10
 )
 
-// boundedText bounds an expression of type text. A longer text is cut, which its length shows. To cut a text, the
-// server counts its characters. It knows the length of a stored text, and sends a short one unchanged.
-func boundedText(expression string, stored bool) string {
-	cut := fmt.Sprintf("left(%s, least(%s, %d)::integer)", expression, mostBytes, maxText)
-	if !stored {
-		return cut
-	}
-	return fmt.Sprintf("case when octet_length(%[1]s) <= %[2]d then %[1]s else %[3]s end", expression, shortText, cut)
+// boundedText bounds an expression of type text. A longer text is cut, which its length shows.
+func boundedText(expression string) string {
+	return fmt.Sprintf("left(%s, least(%s, %d)::integer)", expression, mostBytes, maxText)
 }
 
 // cut reports whether a received text may have been cut.

@@ -20,7 +20,6 @@ type relation struct {
 	table   sql.Table // with its schema
 	cluster string    // the system identifier of the server, empty if this role may not read it
 	columns map[string]Column
-	texts   map[string]bool            // expressions that give a stored text
 	parts   *atomic.Pointer[timeRange] // the partitions that statements name; nil unless there are many by time
 	seed    maphash.Seed
 	types   string // the table and its columns' types; see prepared
@@ -30,7 +29,6 @@ type relation struct {
 	Kind       string // pg_class.relkind
 	Children   bool   // partitions, or tables that inherit from it
 	Role       string
-	Unlogged   bool
 	Policies   bool          // row security may hide rows from this role
 	ReadOnly   bool          // this role's transactions are read-only, though the server is not a standby
 	Database   string        // the database's oid
@@ -43,7 +41,7 @@ type relation struct {
 }
 
 func readCatalogue(ctx context.Context, pool *pgxpool.Pool, name sql.Table, names setting.Names) (*relation, error) {
-	r := &relation{table: name, columns: map[string]Column{}, texts: map[string]bool{}, seed: maphash.MakeSeed()}
+	r := &relation{table: name, columns: map[string]Column{}, seed: maphash.MakeSeed()}
 	by := &Table{pool: pool, mapping: &mapping{relation: r}}
 	statement := sql.Text("catalogue.sql", map[string]string{"class": sql.DoorbellClass})
 	rows, err := by.query(ctx, limits{once: true}, statement, []byte(name.Schema), []byte(name.Name))
@@ -52,19 +50,15 @@ func readCatalogue(ctx context.Context, pool *pgxpool.Pool, name sql.Table, name
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look up table: %w", err)
-	} else if len(rows) == 0 {
+	} else if r.Kind != "r" && !r.partitioned() {
 		to := pool.Config().ConnConfig
 		return nil, problem(checkTable,
 			"create it (`outbox-relay schema` prints a recommended one), or set "+names.Of("Table")+
 				" to its name, with its schema if that is not in the role's search path",
-			"table %s does not exist in database %s as role %s sees it", name, cmp.Or(to.Database, to.User), to.User)
+			"table %s does not exist in database %s as role %s sees it, or is a view or a foreign table, which the "+
+				"relay cannot mark", name, cmp.Or(to.Database, to.User), to.User)
 	}
 	r.table.Schema = r.Schema
-	if r.Kind != "r" && !r.partitioned() {
-		return nil, problem(checkTable,
-			"set "+names.Of("Table")+" to the underlying table, in the database that holds it",
-			"%s is a view or a foreign table; the relay must read and mark the table itself", name)
-	}
 	if err := r.readCluster(ctx, by); err != nil {
 		return nil, fmt.Errorf("read the server's system identifier: %w", err)
 	}
@@ -73,7 +67,6 @@ func readCatalogue(ctx context.Context, pool *pgxpool.Pool, name sql.Table, name
 		c.Name = sql.Quote(c.Plain)
 		r.columns[c.Plain] = c
 		r.types += c.Plain + " " + c.Type + ","
-		r.texts[c.Name], r.texts[c.text()] = c.isText(), c.isText()
 	}
 	for _, i := range r.Indexes {
 		i.conjuncts = conjuncts(i.Predicate)

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
-	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -20,7 +19,6 @@ type role struct {
 	column   *Column
 	types    []uint32 // those that fit; nil for any
 	required bool
-	without  string // the consequence if the table lacks it
 	ddl      string // type and default of a destination's own column
 }
 
@@ -42,14 +40,12 @@ func (m *mapping) roles() []role {
 type state struct{ Relayed, Attempt, Failed, LastError, Updated Column }
 
 func (s *state) roles() []role {
-	const counted, again = "tries are counted in memory only", "waits between tries begin again after a restart"
-	const holds, logged = "a row that is refused for good holds its key for ever", "errors are only in the log, and "
 	return []role{
 		{name: "relayed_at", column: &s.Relayed, types: timeTypes, required: true}, // unless rows are deleted
-		{name: "attempt", column: &s.Attempt, types: intTypes, without: counted, ddl: "integer not null default 1"},
-		{name: "failed_at", column: &s.Failed, types: timeTypes, without: holds, ddl: "timestamptz"},
-		{name: "last_error", column: &s.LastError, types: textTypes, without: logged + again, ddl: "text"},
-		{name: "updated_at", column: &s.Updated, types: timeTypes, without: again, ddl: "timestamptz"},
+		{name: "attempt", column: &s.Attempt, types: intTypes, ddl: "integer not null default 1"},
+		{name: "failed_at", column: &s.Failed, types: timeTypes, ddl: "timestamptz"},
+		{name: "last_error", column: &s.LastError, types: textTypes, ddl: "text"},
+		{name: "updated_at", column: &s.Updated, types: timeTypes, ddl: "timestamptz"},
 	}
 }
 
@@ -78,9 +74,6 @@ var (
 	intTypes     = []uint32{pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID}
 	// plainTypes are types whose values have one text form each.
 	plainTypes = slices.Concat([]uint32{pgtype.UUIDOID, pgtype.DateOID}, timeTypes, intTypes)
-	// varying are types whose values are written as settings say.
-	varying   = slices.Concat(timeTypes, []uint32{pgtype.ByteaOID, pgtype.DateOID, pgtype.IntervalOID, pgtype.JSONOID})
-	unordered = []uint32{pgtype.JSONOID, pgtype.JSONBOID, pgtype.XMLOID, pgtype.BoolOID}
 )
 
 // typeNames names types in a sentence.
@@ -97,11 +90,15 @@ func (m *mapping) fail(remedy, format string, args ...any) {
 	m.problems = append(m.problems, problem(checkColumns, remedy, format, args...))
 }
 
-// needed returns a column that is needed for something. It records a problem if the table lacks the column.
-func (m *mapping) needed(column, remedy, what string, args ...any) Column {
+// needed returns a column that a setting names. It records a problem if the table lacks it or its type does not fit.
+func (m *mapping) needed(column, setting string, types ...uint32) Column {
 	c := m.relation.columns[column]
-	if !c.Has() {
-		m.fail(remedy, "table %s has no column %s, "+what, append([]any{m.relation.table, column}, args...)...)
+	if !c.Has() || types != nil && !slices.Contains(types, c.OID) {
+		if types != nil {
+			column += " of one of the types " + typeNames(types)
+		}
+		m.fail("add the column, or correct "+setting, "table %s has no column %s, which %s names", m.relation.table,
+			column, setting)
 	}
 	return c
 }
@@ -109,45 +106,35 @@ func (m *mapping) needed(column, remedy, what string, args ...any) Column {
 // column returns the column that plays a role, the zero Column if the table has none that fits. Only a column of the
 // view's own can play a role in the state that the view keeps in columns of its own.
 func (m *mapping) column(r role, v View) Column {
-	columns, names, setting := m.relation.columns, m.config.Columns, m.config.Names.Of("Columns")
-	preferred, remedy, whose := m.config.Preferred[r.name], "correct "+setting, ""
+	names, setting, preferred := m.config.Columns, m.config.Names.Of("Columns"), m.config.Preferred[r.name]
 	if v.Columns != nil {
-		names, setting, whose = v.Columns, v.Names.Of("Columns"), " for destination "+v.Name
-		remedy = "let its owner run what `outbox-relay schema --destination " + v.Name + "` prints, or correct " +
-			setting
+		names, setting = v.Columns, v.Names.Of("Columns")
 	}
 	name, mapped := names[r.name]
 	switch {
 	case mapped:
 	case v.Columns != nil:
 		return Column{}
-	case columns[preferred].Has():
+	case m.relation.columns[preferred].Has():
 		name = preferred
 	default:
 		name = r.name
 	}
-	c := columns[name]
+	c := m.relation.columns[name]
 	switch fits := r.types == nil || slices.Contains(r.types, c.OID); {
-	case !c.Has() && mapped:
-		m.needed(name, remedy, "which %s names as %s%s", setting, r.name, whose)
-	case !c.Has() && r.required:
-		add := "add it, or name another column with " + setting + "=" + r.name + ":NAME"
-		if r.name == "relayed_at" {
-			add += ", or set " + m.config.Names.Of("Delete") + ", which does not need it"
-		}
-		if preferred != "" {
-			name = preferred + " or " + name
-		}
-		m.fail(add, "table %s has no column %s", m.relation.table, name)
-	case !c.Has() || fits:
+	case c.Has() && fits:
 		return c
-	case r.required || mapped:
-		remedy = "map another column with " + setting + "=" + r.name + ":NAME, or change its type to one of these: " +
-			typeNames(r.types)
-		m.fail(remedy, "column %s of table %s has type %s, which the relay cannot use as %s",
+	case !mapped && !r.required:
+		if c.Has() {
+			m.ignored = append(m.ignored, name+" ("+c.Type+")")
+		}
+	case c.Has():
+		m.fail("name another column with "+setting+"="+r.name+":NAME, or change its type to one of these: "+
+			typeNames(r.types), "column %s of table %s has type %s, which the relay cannot use as %s",
 			name, m.relation.table, c.Type, r.name)
 	default:
-		m.ignored = append(m.ignored, name+" ("+c.Type+")")
+		m.fail("add the column (`outbox-relay schema` prints it, for a destination's own with --destination), or name "+
+			"another one with "+setting+"="+r.name+":NAME", "table %s has no column %s", m.relation.table, name)
 	}
 	return Column{}
 }
@@ -163,16 +150,9 @@ func (m *mapping) stateOf(v View) (s state) {
 
 // inOrder returns the column whose values give the table its order: order or seq, else inserted_at, else the id.
 func (m *mapping) inOrder() Column {
-	c, named := m.relation.columns["seq"], m.config.Columns["order"] != ""
-	if named {
+	c := m.relation.columns["seq"]
+	if m.config.Columns["order"] != "" {
 		c = m.column(role{name: "order"}, View{})
-	}
-	if c.Has() && slices.Contains(unordered, c.OID) {
-		if named {
-			m.fail("correct "+m.config.Names.Of("Columns"),
-				"column %s of table %s has type %s, which has no useful order", c.Plain, m.relation.table, c.Type)
-		}
-		m.ignored, c = append(m.ignored, c.Plain+" ("+c.Type+")"), Column{}
 	}
 	return cmp.Or(c, m.Inserted, m.ID)
 }
@@ -192,63 +172,51 @@ func (m *mapping) findKey() {
 	case rowkey.Default:
 		c = m.column(role{name: "key"}, View{})
 	case rowkey.Column:
-		c = m.needed(key.Name, "correct "+setting, "which %s names", setting)
+		c = m.needed(key.Name, setting)
 	case rowkey.Topic:
 		c = m.Topic
 	case rowkey.Header, rowkey.Payload:
-		m.Key, c = m.inJSON(key, "correct "+setting, fmt.Sprintf("%s=%s:%s", setting, key.Kind, key.Name))
-		m.keySource = string(key.Kind) + " " + key.Name
+		m.Key, m.keySource = m.inJSON(key, setting), string(key.Kind)+" "+key.Name
 	case rowkey.None, rowkey.Time:
 	}
-	m.keyVaries = slices.Contains(varying, c.OID)
-	switch {
-	case !c.Has() || m.keySource != noSource:
-	case c.isText() && key.Kind != rowkey.Topic:
-		m.Key, m.keySource = c.Name, "column "+c.Plain
-	default:
+	if c.Has() {
 		m.Key, m.keySource = c.text(), "column "+c.Plain
+		if c.isText() && key.Kind != rowkey.Topic {
+			m.Key = c.Name
+		}
 	}
 }
 
-// inJSON returns the expression for a value in JSON as text, a row's own header or the value at a path of its payload,
-// and the column with the JSON. It records a problem if the table has no such JSON.
-func (m *mapping) inJSON(s rowkey.Source, remedy, what string) (string, Column) {
-	c, needs, at := m.Payload, "a payload", "#>> array["+sql.Literals(strings.Split(s.Name, "."))+"]"
+// inJSON returns the expression for a value in JSON as text, a row's own header or the value at a path of its payload.
+// It records a problem if the table has no such JSON.
+func (m *mapping) inJSON(s rowkey.Source, setting string) string {
+	c, at := m.Payload, "#>> array["+sql.Literals(strings.Split(s.Name, "."))+"]"
 	if s.Kind == rowkey.Header {
-		c, needs, at = m.Headers, "a headers column", "->> "+sql.Literal(s.Name)
-		remedy += ", or name the column with " + m.config.Names.Of("Columns") + "=headers:NAME"
+		c, at = m.Headers, "->> "+sql.Literal(s.Name)
 	}
 	if !isJSON(c) {
-		m.fail(remedy, "%s needs %s of type jsonb or json, and table %s has none", what, needs, m.relation.table)
-		return noKey, c
+		m.fail("correct "+setting+", or name a column with "+m.config.Names.Of("Columns"),
+			"%s names the %s %s, and table %s has no column of type jsonb or json for it", setting, s.Kind, s.Name,
+			m.relation.table)
+		return noKey
 	}
-	return jsonText(c, at), c
+	return jsonText(c, at)
 }
 
 // extraText returns the expression for an additional text of a row.
 func (m *mapping) extraText(s rowkey.Source) string {
-	const remedy = "correct the template"
+	const template = "the template of a topic or an exchange"
 	sent := m.relation.columns[m.config.Columns[sentAs+s.Name]] // as this header
 	switch {
 	case s.Kind == rowkey.Time:
-		setting := m.config.Names.Of("TimeColumn")
-		c := m.needed(s.Name, "correct "+setting+", or add the column", "which %s names", setting)
-		if c.Has() && !slices.Contains(timeTypes, c.OID) {
-			m.fail("correct "+setting, "column %s of table %s has type %s, which is not a timestamp",
-				s.Name, m.relation.table, c.Type)
-		}
 		const form = "case when isfinite(%[1]s) then (extract(epoch from %[1]s) * 1000)::bigint::text end"
-		return fmt.Sprintf(form, c.Name)
+		return fmt.Sprintf(form, m.needed(s.Name, m.config.Names.Of("TimeColumn"), timeTypes...).Name)
 	case s.Kind != rowkey.Header && s.Kind != rowkey.Payload:
-		return m.needed(s.Name, remedy+", or add the column", "which a template names as {%s}", s.Name).text()
-	case s.Kind == rowkey.Header && sent.Has() && !m.Headers.Has():
+		return m.needed(s.Name, template).text()
+	case s.Kind == rowkey.Header && sent.Has():
 		return sent.text()
 	}
-	text, _ := m.inJSON(s, remedy, fmt.Sprintf("a template names {%s.%s}, which", s.Kind, s.Name))
-	if s.Kind == rowkey.Header && sent.Has() {
-		text = "coalesce(" + text + ", " + sent.text() + ")"
-	}
-	return text
+	return m.inJSON(s, template)
 }
 
 // placed is a column whose text is sent as a header.
@@ -256,18 +224,10 @@ type placed struct{ header, expression string }
 
 // placeHeaders finds the columns that are sent as headers.
 func (m *mapping) placeHeaders() {
-	setting := m.config.Names.Of("Columns")
 	for _, ours := range slices.Sorted(maps.Keys(m.config.Columns)) {
-		header, isSent := strings.CutPrefix(ours, sentAs)
-		if !isSent {
-			continue
+		if header, isSent := strings.CutPrefix(ours, sentAs); isSent {
+			c := m.needed(m.config.Columns[ours], m.config.Names.Of("Columns"))
+			m.placed = append(m.placed, placed{header, c.text()})
 		}
-		c := m.needed(m.config.Columns[ours], "correct "+setting, "which %s sends as header %s", setting, header)
-		expression := c.text()
-		if c.OID == pgtype.IntervalOID && strings.EqualFold(header, publisher.HeaderNATSTTL) { // it is in seconds
-			const form = "case when isfinite(%[1]s) then ceil(extract(epoch from %[1]s))::bigint::text end"
-			expression = fmt.Sprintf(form, c.Name)
-		}
-		m.placed = append(m.placed, placed{header, expression})
 	}
 }

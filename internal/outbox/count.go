@@ -246,7 +246,7 @@ func (t *Table) looks(takers Takers) (looks []look) {
 // PendingIndexed reports whether an index makes it cheap to count pending rows. An index of a destination's own columns
 // without its filter does not: it keeps all rows that the destination never takes.
 func (t *Table) PendingIndexed() bool {
-	return t.mapping.pendingIndex && (t.view.Columns == nil || t.mapping.filtered)
+	return t.mapping.followed && (t.view.Columns == nil || t.mapping.lean)
 }
 
 // FailedIndexed reports whether an index makes it cheap to count failed rows.

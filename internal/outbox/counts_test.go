@@ -20,7 +20,7 @@ type Counts struct {
 func (t *Table) Count(ctx context.Context) (Counts, error) {
 	const mine, others = 0, 1
 	takers := Takers{SQL: strconv.Itoa(mine), Numbers: []int{mine}}
-	if t.view.Columns == nil && t.mapping.Taken != pattern.Always && !t.mapping.filtered {
+	if t.view.Columns == nil && t.mapping.Taken != pattern.Always {
 		takers.SQL = fmt.Sprintf("case when %s then %d else %d end", t.mapping.Taken, mine, others)
 		takers.Divided = true
 	}

@@ -96,7 +96,7 @@ func TestDueReads(t *testing.T) {
 					!slices.ContainsFunc(page.Rows, func(r Row) bool { return r.Position == again[0].Position }) {
 					t.Errorf("%d rows by their ids", len(again))
 				}
-				if m := all.mapping; m.pendingIndex {
+				if m := all.mapping; m.followed {
 					counts, err := table.Count(t.Context())
 					if err != nil || *counts.Pending != int64(want)+5 || *counts.Scheduled != 51 || counts.Oldest == nil {
 						t.Errorf("counts: %v (%v)", counts, err)

@@ -43,7 +43,7 @@ func TestExamineIndexes(t *testing.T) {
 		says []string
 	}{
 		"recommended": {recommended(), nil},
-		"A":           {pgtest.ShapeA, []string{"holds failed ones too"}},
+		"A":           {pgtest.ShapeA, []string{"also holds failed"}},
 		"B":           {pgtest.ShapeB, nil},
 		"C":           {pgtest.ShapeC, []string{"no index of pending rows in their order", "no index of failed rows"}},
 		"relayed rows in it": {
@@ -54,29 +54,29 @@ func TestExamineIndexes(t *testing.T) {
 			`create table outbox_messages (id text, topic text, payload json, "Key" text, relayed_at timestamptz, failed_at
 				timestamptz,
 				attempt int, last_error text, updated_at timestamptz, inserted_at timestamptz)`,
-			[]string{"no index of pending rows in their order", "no index by id", "no index of failed rows"},
+			[]string{"no index of pending rows in their order", "no index of failed rows"},
 		},
 		"priority": {
 			recommended() + "alter table outbox_messages add priority int",
-			[]string{"no index of pending rows by priority"},
+			[]string{"which is that of priorities"},
 		},
 		"priority alone": {strings.Replace(strings.Replace(recommended(), "create index",
 			"alter table outbox_messages add priority int;create index", 1), "(seq)\n  where relayed_at",
 			"((~coalesce(priority, 0)::bigint), seq)\n  where relayed_at", 1), nil},
 		"delays": {
 			recommended() + "alter table outbox_messages add available_at timestamptz",
-			[]string{"no index of due times", "step over every row"},
+			[]string{"no index of due times"},
 		},
 		"delays and priority": {
 			recommended() + "alter table outbox_messages add available_at timestamp, add priority int",
-			[]string{"no index of pending rows by priority", "no index of due times", "step over every row"},
+			[]string{"which is that of priorities", "no index of due times"},
 		},
 		"schema --delays": {recommended() + delaying(), nil},
 		"partitioned": {`create table outbox_messages (id uuid, topic text, payload jsonb, relayed_at timestamptz, failed_at
 			timestamptz, attempt
 		int, last_error text, updated_at timestamptz, inserted_at timestamptz not null) partition by range (inserted_at);
 			create table outbox_all partition of outbox_messages
-			default`, []string{"no index of pending rows in their order", "no index by id", "no index of failed rows"}},
+			default`, []string{"no index of pending rows in their order", "no index of failed rows"}},
 		"keys, schema with a priority": {sql.SchemaNamed(messages, map[string]string{"priority": "priority"}), nil},
 		"keys, partitions with a priority": {
 			sql.Partitioned(messages, map[string]string{"priority": "priority"}, "false") +
@@ -85,7 +85,7 @@ func TestExamineIndexes(t *testing.T) {
 		"keys": {pgtest.ShapeB + "; alter table outbox_messages add key uuid", []string{"no index of pending rows by key"}},
 		"keys and priority": {
 			pgtest.ShapeB + "; alter table outbox_messages add key text, add priority int",
-			[]string{"no index of pending rows by key", "no index of pending rows by priority"},
+			[]string{"no index of pending rows by key", "which is that of priorities"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -112,6 +112,12 @@ func TestExamineIndexes(t *testing.T) {
 				t.Errorf("%d findings, want %q", said, c.says)
 			}
 			_, found = examine(t, s, config, "")
+			for _, f := range worse(found) { // with an index of due times, one of the other rows is better
+				if f.Check == "index" && strings.HasPrefix(name, "delays") {
+					s.Exec(t, f.Remedy)
+				}
+			}
+			_, found = examine(t, s, config, "")
 			for _, f := range worse(found) {
 				if f.Check == "index" {
 					t.Errorf("after its remedy: %s", f.Found)
@@ -131,13 +137,7 @@ func TestExamineTable(t *testing.T) {
 		says   string // expected text, "" if nothing is wrong
 		remedy string
 	}{
-		"well": {recommended(), Config{}, "", "", ""},
-		"unlogged": {
-			strings.Replace(recommended(), "create table", "create unlogged table", 1),
-			Config{},
-			"table", "unlogged",
-			"set logged",
-		},
+		"well":           {recommended(), Config{}, "", "", ""},
 		"no key":         {pgtest.ShapeB, Config{}, "columns", "no row has an ordering key", "Key"},
 		"no key, and so": {pgtest.ShapeB, Config{Key: rowkey.Source{Kind: rowkey.None}}, "", "", ""},
 		"ignored": {
@@ -151,13 +151,13 @@ func TestExamineTable(t *testing.T) {
 				"alter table outbox_messages drop failed_at; create index on outbox_messages (seq) where relayed_at is null",
 			Config{},
 			"columns",
-			"there is no failed_at", "add it, or name another one with Columns=NAME:COLUMN",
+			"there is no failed_at", "name it with Columns",
 		},
 		"no attempt": {
 			recommended() + "alter table outbox_messages drop attempt",
 			Config{},
 			"columns", "there is no attempt",
-			"add it, or name another one with Columns=NAME:COLUMN",
+			"name it with Columns",
 		},
 		"random order": {
 			`create table outbox_messages (id uuid primary key, topic text, payload jsonb, key text)`,
@@ -170,26 +170,26 @@ func TestExamineTable(t *testing.T) {
 			"index", "no index of pending rows in their order", `where "relayed_at" is null`,
 		},
 		"whole seconds": {
-			strings.ReplaceAll(pgtest.ShapeB, "inserted_at timestamp not null", "inserted_at timestamp(0) not null"),
-			Config{Key: rowkey.Source{Kind: rowkey.None}},
+			strings.ReplaceAll(pgtest.ShapeB, "inserted_at timestamp not null", "inserted_at timestamp(0) not null, key text"),
+			Config{},
 			"order", "whole seconds", "seq bigint",
 		},
 		"ids twice": {
 			strings.Replace(recommended(), "uuid primary key", "uuid not null", 1) + "create index on outbox_messages (id)",
 			Config{},
-			"id", "two rows may have one id", "create unique index concurrently",
+			"id", "no unique index holds id alone", "primary key",
 		},
 		"ids may be null": {
 			strings.Replace(recommended(), "uuid primary key", "uuid unique", 1),
 			Config{},
-			"id", "two rows may have one id",
-			"set not null",
+			"id", "no unique index holds id alone",
+			"primary key",
 		},
 		"ids in children": {
 			recommended() + "create table child () inherits (outbox_messages)",
 			Config{},
-			"id", "two rows may have one id",
-			"in all these tables",
+			"id", "no unique index holds id alone",
+			"in all of them",
 		},
 		"ids by day": {
 			strings.Replace(strings.Split(recommended(), ") with (")[0], "uuid primary key", "uuid not null", 1) + `, primary
@@ -199,7 +199,7 @@ func TestExamineTable(t *testing.T) {
 			null and failed_at is
 			null; create index on outbox_messages (failed_at) where failed_at is not null`,
 			Config{},
-			"id", "two rows may have one id", "in all these tables",
+			"id", "no unique index holds id alone", "in all of them",
 		},
 		"ids by day, and no day yet": {
 			`create table outbox_messages (id uuid not null, topic text, payload jsonb, key text, relayed_at timestamptz,
@@ -208,38 +208,26 @@ func TestExamineTable(t *testing.T) {
 			create index on outbox_messages (inserted_at) where relayed_at is null and failed_at is null;
 			create index on outbox_messages (failed_at) where failed_at is not null`,
 			Config{},
-			"id", "two rows may have one id", "in all these tables",
+			"id", "no unique index holds id alone", "in all of them",
 		},
 		"no last_error and no updated_at": {
 			recommended() + "alter table outbox_messages drop last_error, drop updated_at",
 			Config{},
-			"columns", "errors are only in the log, and waits between tries begin again after a restart", "add it",
+			"columns", "there is no last_error, updated_at", "name it with Columns",
 		},
 		"cached sequence": {
 			recommended() + "alter table outbox_messages alter seq set cache 32",
 			Config{},
-			"order", "32 values to each session",
+			"order", "a sequence with a cache",
 			"cache 1",
-		},
-		"no vacuum": {
-			recommended() + "alter table outbox_messages set (autovacuum_enabled = false)",
-			Config{},
-			"vacuum", "switched off",
-			"reset (autovacuum_enabled)",
 		},
 		"other channel": {
 			recommended() + sql.Doorbell(messages, "another0"),
 			Config{},
 			"doorbell",
-			"notifies channel another0, the relay listens on bell", "ListenChannel=another0",
+			"notifies channel another0, while the relay listens on bell", "ListenChannel",
 		},
 		"same channel": {recommended() + sql.Doorbell(messages, "bell"), Config{}, "", "", ""},
-		"disabled": {
-			recommended() + sql.Doorbell(messages, "bell") + "alter table outbox_messages disable trigger outbox_relay_doorbell",
-			Config{},
-			"doorbell", "is disabled",
-			"enable trigger",
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -261,21 +249,6 @@ func TestExamineTable(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Autovacuum works on the partitions, not on the table that they are of.
-func TestExamineVacuumOfPartitions(t *testing.T) {
-	t.Parallel()
-	s := pgtest.New(t)
-	s.Exec(t, sql.Partitioned(messages, nil, "false")+"alter table outbox_messages_default set (autovacuum_enabled = off)")
-	_, found := examine(t, s, Config{}, "")
-	for _, f := range worse(found) {
-		if f.Check == "vacuum" &&
-			strings.Contains(f.Remedy, "alter table outbox_messages_default reset (autovacuum_enabled)") {
-			return
-		}
-	}
-	t.Errorf("autovacuum is off for a partition, and the findings are %+v", found)
 }
 
 // All problems are reported at once, and missing rights as one finding.
@@ -314,7 +287,7 @@ func TestExamineRights(t *testing.T) {
 	bad := worse(found)
 	if table != nil || len(bad) != 1 || bad[0].Check != "rights" ||
 		!strings.Contains(bad[0].Remedy, "outbox-relay grants --role "+role) ||
-		!strings.Contains(bad[0].Found, "rows cannot be read: ERROR: permission denied for table outbox_messages") {
+		!strings.Contains(bad[0].Found, "rows cannot be read and marked: ERROR: permission denied for table outbox_messages") {
 		t.Errorf("%+v", found)
 	}
 	s.Exec(t, sql.Grants(sql.Rights{

@@ -40,7 +40,7 @@ func conjuncts(conditions ...string) (parts []string) {
 		" like e'", " ~~ '", " like ", " ~~ ", " in (e'", " = '", " in ", " = ",
 		" = any (array[", " = ", "]", "", " e'", " '")
 	for _, condition := range conditions {
-		if condition != "" {
+		if condition != "" && condition != pattern.Always {
 			parts = append(parts, strings.Split(flat.Replace(strings.ToLower(condition)), " and ")...)
 		}
 	}
@@ -61,26 +61,21 @@ func (i *index) startsWith(expression string) bool {
 	return ok && bare(printed) == bare(expression)
 }
 
-// uniqueWith returns the columns that are unique together with an id, none if the id alone is unique across all
-// partitions. If no index says so, or if a value of such a column has several text forms, they are the row's place. An
-// index says nothing about tables that inherit from an ordinary table.
-func (r *relation) uniqueWith(id Column) (beside []Column) {
-	beside = places
+// uniqueWith returns the columns that distinguish rows with one id, none if ids are unique across all partitions: what
+// a unique index holds beside the id, unless a value of such a column has several text forms, or else the order value.
+// An index says nothing about tables that inherit from an ordinary table.
+func (m *mapping) uniqueWith() []Column {
+	r, beside := m.relation, []Column{m.Order}
+	unfit := func(c Column) bool { return !c.NotNull || !slices.Contains(plainTypes, c.OID) }
 	for _, i := range r.Indexes {
-		if r.Children && !r.partitioned() || !i.Unique || !i.usableFor() || !slices.Contains(i.Columns, id.Plain) {
-			continue
-		}
-		fits, others := true, []Column(nil)
-		for _, name := range i.Columns {
-			c := r.columns[name]
-			if fits = fits && c.Has() && c.NotNull && (c == id || slices.Contains(plainTypes, c.OID)); c != id {
-				others = append(others, c)
-			}
-		}
+		columns := each(i.Columns, func(name string) Column { return r.columns[name] })
+		others := slices.DeleteFunc(slices.Clone(columns), func(c Column) bool { return c == m.ID })
 		switch {
-		case fits && others == nil:
+		case r.Children && !r.partitioned(), !i.Unique, !i.usableFor(), !m.ID.NotNull,
+			len(others) == len(columns), slices.ContainsFunc(others, unfit):
+		case len(others) == 0:
 			return nil
-		case fits && beside[0] == places[0]:
+		default:
 			beside = others
 		}
 	}
@@ -89,72 +84,69 @@ func (r *relation) uniqueWith(id Column) (beside []Column) {
 
 // served says which reads an index makes cheap.
 type served struct {
-	pendingIndex, failedIndex bool
-	IDIndexed                 bool // all rows by id
-	keyIndex                  bool // pending rows by [mapping.keyHash]
-	followed                  bool // pending rows in their order, which is that of priorities if there are some
-	relayedFirst              bool // the index of pending rows begins with relayed_at
-	failedToo                 bool // and holds failed rows
-	filtered                  bool // the indexes of pending rows hold no rows that the view does not take
+	failedIndex  bool
+	keyIndex     bool // pending rows by [mapping.keyHash]
+	followed     bool // pending rows in their order, which is that of priorities if there are some
+	relayedFirst bool // the index of pending rows begins with relayed_at
+	lean         bool // it holds no rows over which reads step, except those of destinations with the same columns
 	// dueIndex says that there is an index of pending rows with available_at, by that time. These rows then have a read
 	// of their own.
-	dueIndex  bool
-	undelayed bool // pending rows without available_at
+	dueIndex bool
 }
 
 // chooseIndexes finds the reads that an index makes cheap.
 func (m *mapping) chooseIndexes() {
-	unmarked, pending := m.Relayed.Name+" is null", []string{m.Pending, m.Taken}
+	pending, taken := []string{m.Pending, m.Taken}, pattern.Always
+	if m.view.Columns != nil { // destinations that share the table's columns share its indexes
+		taken = m.Taken
+	}
 	some := func(where []string, fits func(*index) bool) bool {
 		return slices.ContainsFunc(m.relation.Indexes, func(i *index) bool { return i.usableFor(where...) && fits(i) })
 	}
-	// What follows is asked of indexes that can be used for pending rows: whether they leave out those that are done,
-	// and those that the view does not take. Where rows are deleted, an index of all rows may hold rows that were
-	// marked before.
+	// What follows is asked of indexes that can be used for pending rows: whether they leave out those that are done.
+	// Where rows are deleted, an index of all rows may hold rows that were marked before.
 	alone := func(i *index) bool {
-		return !m.Relayed.Has() || i.holds(unmarked) || m.delete && len(i.conjuncts) > 0
+		return !m.Relayed.Has() || i.holds(m.Relayed.Name+" is null") || m.delete && len(i.conjuncts) > 0
 	}
-	own := func(i *index) bool { return m.Taken == pattern.Always || i.holds(m.Taken) }
-
-	m.IDIndexed = some(nil, func(i *index) bool { return i.starts(m.ID.Plain) })
 	m.failedIndex = m.Failed.Has() && some([]string{m.Failed.Name + " is not null"}, func(i *index) bool {
 		return len(i.conjuncts) > 0 || i.starts(m.Failed.Plain)
 	})
-	dueOwn := true
+	lean := taken
 	if m.Available.Has() {
-		timed := []string{m.Pending, m.Taken, m.Available.Name + " is not null"}
-		untimed := []string{m.Pending, m.Taken, m.Available.Name + " is null"}
-		due := func(i *index) bool { return (m.delete || alone(i)) && i.starts(m.Available.Plain) }
-		m.undelayed = some(untimed, func(i *index) bool { return i.holds(untimed[2]) })
-		if m.dueIndex = some(timed, due); m.dueIndex {
-			dueOwn, pending = some(timed, func(i *index) bool { return due(i) && own(i) }), untimed
+		timed, untimed := m.Available.Name+" is not null", m.Available.Name+" is null"
+		m.dueIndex = some([]string{m.Pending, m.Taken, timed}, func(i *index) bool {
+			return alone(i) && i.starts(m.Available.Plain) && i.holds(taken)
+		})
+		if m.dueIndex {
+			pending, lean = append(pending, untimed), pattern.And(lean, untimed)
 		}
 	}
+	m.keyIndex = some(pending, func(i *index) bool { return alone(i) && i.startsWith(m.keyHash()) })
 	inOrder := func(i *index) bool { return alone(i) && i.starts(m.Order.Plain) }
 	byMark := func(i *index) bool { return i.starts(m.Relayed.Plain, m.Order.Plain) }
-	few := func(i *index) bool { return i.holds(unmarked) || i.starts(m.Relayed.Plain) || inOrder(i) }
-	m.pendingIndex = some(pending, few)
-	m.filtered = dueOwn && some(pending, func(i *index) bool { return few(i) && own(i) })
-	m.keyIndex = some(pending, func(i *index) bool { return alone(i) && i.startsWith(m.keyHash()) })
 	m.relayedFirst = some(pending, byMark) && !some(pending, inOrder)
-	m.failedToo = m.Failed.Has() && !some(pending, func(i *index) bool { return byMark(i) && len(i.conjuncts) > 0 })
-	m.followed = m.relayedFirst || some(pending, inOrder)
+	follows := func(i *index) bool { return inOrder(i) || byMark(i) }
 	if m.Rank.Has() {
-		m.followed = some(pending, func(i *index) bool { return alone(i) && i.startsWith(rank(m)) })
+		follows = func(i *index) bool { return alone(i) && i.startsWith(rank(m)) }
 	}
+	m.followed = some(pending, follows)
+	m.lean = some(pending, func(i *index) bool {
+		return follows(i) && i.holds(lean) && (!m.Failed.Has() || len(i.conjuncts) > 0)
+	})
 }
 
 // CreateIndex returns the statement that creates an index of the rows that meet a condition. One on a partitioned table
 // cannot be created concurrently.
 func (m *mapping) CreateIndex(columns, where string) string {
-	how := "create index concurrently on "
+	how := "concurrently "
 	if m.relation.partitioned() {
-		how = "create index on "
+		how = ""
 	}
-	if where == pattern.Always {
-		return how + m.relation.table.Quoted() + " (" + columns + ");"
+	create := "create index " + how + "on " + m.relation.table.Quoted() + " (" + columns + ")"
+	if where != pattern.Always {
+		create += " where " + where
 	}
-	return how + m.relation.table.Quoted() + " (" + columns + ") where " + where + ";"
+	return create + ";"
 }
 
 // CreateFailedIndex returns the statement that creates an index of the failed rows.

@@ -33,13 +33,13 @@ type mapping struct {
 	// IsFailed is the condition for rows that have failed and were neither retried nor discarded since; empty if the
 	// table keeps no failures. In a row that was discarded and kept, relayed_at is set, too.
 	IsFailed  string
-	origin    *upstream     // destination whose rows these are, or nil
+	origin    *View         // destination whose failed or relayed rows these are, or nil
+	without   Column        // a column of that destination which is null in these rows, if there is one
 	Key       string        // an SQL expression of type text
 	keySource string        // what the key is, for display
 	extra     []string      // SQL expressions of type text
 	lacking   []*SetupError // what is in the way of each extra text, or nil
 	placed    []placed      // columns that are sent as headers
-	keyVaries bool          // the key's text depends on settings, so no index can hold it
 	served
 	delete bool
 	place  string   // an SQL expression: the row's physical place, null if it cannot be used to find the row
@@ -69,7 +69,8 @@ func (r *relation) understand(config Config) *mapping {
 	for _, role := range m.roles() {
 		*role.column = m.column(role, View{})
 	}
-	m.Order, m.beside = m.inOrder(), r.uniqueWith(m.ID)
+	m.Order = m.inOrder()
+	m.beside = m.uniqueWith()
 	m.findKey()
 	for _, e := range config.Extra {
 		n, text, lacking := len(m.problems), m.extraText(e), (*SetupError)(nil)
@@ -81,8 +82,8 @@ func (r *relation) understand(config Config) *mapping {
 	if !config.Looks {
 		m.placeHeaders()
 	}
-	// Places repeat in each of the partitions if all are looked at, or are in the identity.
-	if r.partitioned() && r.parts == nil || m.byPlace() {
+	// Places repeat in each of the partitions if all are looked at.
+	if r.partitioned() && r.parts == nil {
 		m.place = noPlace
 	}
 	m.problems, m.ignored = slices.Clip(m.problems), slices.Clip(m.ignored) // destinations add to copies
@@ -101,14 +102,6 @@ func (m mapping) as(v View) *mapping {
 	m.conditions()
 	m.Taken = m.config.takes(v, m.Topic)
 	m.chooseIndexes()
-	if m.ID.Has() && m.byPlace() && v.written(&m.config) {
-		m.problems = append(m.problems, problem(checkTable,
-			"let a unique index hold "+m.ID.Plain+", alone or with others, and all of its columns be not null; or "+
-				"keep the destination's state in the columns of the table",
-			"destination %s has columns of its own, and no unique index of table %s distinguishes its rows: each mark "+
-				"of another destination would move a row, which would then be published again here",
-			v.Name, m.relation.table))
-	}
 	if !m.config.Looks {
 		m.demands()
 	}
@@ -124,28 +117,22 @@ func (m *mapping) demands() {
 			"%s requires a payload of type text or varchar, and column %s of table %s has type %s",
 			setting, m.Payload.Plain, table, m.Payload.Type)
 	}
-	expires := func(name string, c Column) {
-		if v.Expires && !c.Has() {
-			m.fail("add the column, name another one for it, or remove "+v.Names.Of("MaxAge"), "table %s has no "+
-				"column %s, which destination %s needs for rows to fail for their age", table, name, v.Name)
-		}
+	if setting := v.Names.Of("MaxAge"); v.Expires && !(m.Failed.Has() && m.since().Has()) {
+		m.fail("add the column, name another one for it, or remove "+setting,
+			"table %s lacks failed_at or inserted_at, which %s needs", table, setting)
 	}
-	expires("failed_at", m.Failed)
-	expires("inserted_at", m.since()) // or when they failed or were relayed elsewhere
 	if setting := v.Names.Of("BlockFailed"); v.BlockFailed && m.Failed.Has() && m.Key != noKey && !m.failedIndex {
-		m.problems = append(m.problems, problem(checkTable,
-			m.CreateFailedIndex()+" or remove "+setting,
-			"%s reads the failed rows every second, but table %s has no index on them", setting, table))
+		m.fail(m.CreateFailedIndex()+" or remove "+setting,
+			"%s reads the failed rows every second, but table %s has no index on them", setting, table)
 	}
 }
 
-// identity returns the expression that distinguishes every row from all others at a time, and its type. If ids are not
-// known to be unique, the identity includes the columns that are unique together with the id. If there are no such
-// columns, it includes the row's table, for example a partition, and its place there. Such a row counts as another row
-// after it has been changed. The identity of a row that has failed or been relayed at another destination also
-// includes the time of that event, so that nothing is written for a different event than the one that was read. here
-// is the SQL that has to stand before "identity = any ($1)" for the rows to be found quickly. prefix stands before
-// each column.
+// identity returns the expression that distinguishes every row from all others, and its type. If ids are not known to
+// be unique, the identity includes the columns that are unique together with the id. If no index says which are, it
+// includes the order value: two rows with one id and one order value then count as one. The identity of a row that has
+// failed or been relayed at another destination also includes the time of that event, so that nothing is written for a
+// different event than the one that was read. here is the SQL that has to stand before "identity = any ($1)" for the
+// rows to be found quickly. prefix stands before each column.
 func (m *mapping) identity(prefix, idType string) (expression, typ, here string) {
 	id := prefix + m.ID.Name
 	var parts []string
@@ -158,26 +145,20 @@ func (m *mapping) identity(prefix, idType string) (expression, typ, here string)
 	if parts == nil {
 		return id, idType, ""
 	}
-	here = fmt.Sprintf("%s = any (array(select regexp_replace(i, '^([^ ]* ){%d}', '')::%s from unnest($1::text[]) i)) "+
-		"and ", id, len(parts), idType)
-	if m.byPlace() {
-		here = prefix + "ctid = any (array(select split_part(i, ' ', 1)::tid from unnest($1::text[]) i)) and "
+	ids, absent := fmt.Sprintf("regexp_replace(i, '^([^ ]* ){%d}', '')", len(parts)), ""
+	if !m.ID.NotNull {
+		ids, absent = "nullif("+ids+", '')", id+" is null or "
 	}
+	here = fmt.Sprintf("(%s%s = any (array(select %s::%s from unnest($1::text[]) i))) and ", absent, id, ids, idType)
 	return "(" + strings.Join(append(parts, "coalesce("+id+"::text, '')"), " || ' ' || ") + ")", "text", here
 }
 
 // compound reports whether a row's identity is more than its id.
 func (m *mapping) compound() bool { return len(m.beside) > 0 || m.origin != nil }
 
-// places are the system columns that distinguish rows if nothing else does, and change when a row does.
-var places = []Column{{Name: "ctid"}, {Name: "tableoid"}}
-
-// byPlace reports whether rows are distinguished by their places.
-func (m *mapping) byPlace() bool { return len(m.beside) > 0 && m.beside[0] == places[0] }
-
 // word is a column's value as text without a blank.
 func word(prefix string, c Column) string {
-	return "translate(" + prefix + c.Name + "::text, ' ', '_')"
+	return "coalesce(translate(" + prefix + c.Name + "::text, ' ', '_'), '')"
 }
 
 // shard is the expression for a row's shard. Every replica must compute the same value.
@@ -193,8 +174,8 @@ func (m *mapping) conditions() {
 	m.Pending = pattern.Always
 	if m.origin != nil {
 		m.Came = m.Order.Name + " is not null"
-		if m.Pending = m.Came; m.origin.without.Has() {
-			m.Came += " and " + m.origin.without.Name + " is null"
+		if m.Pending = m.Came; m.without.Has() {
+			m.Came += " and " + m.without.Name + " is null"
 		}
 	}
 	for _, name := range m.nulls() {
@@ -210,11 +191,7 @@ func (m *mapping) conditions() {
 
 // nulls returns the columns that are null in pending rows.
 func (m *mapping) nulls() (names []string) {
-	columns := []Column{m.Relayed, m.Failed}
-	if m.origin != nil {
-		columns = append(columns, m.origin.without)
-	}
-	for _, c := range columns {
+	for _, c := range []Column{m.Relayed, m.Failed, m.without} {
 		if c.Has() {
 			names = append(names, c.Name)
 		}
@@ -222,12 +199,11 @@ func (m *mapping) nulls() (names []string) {
 	return names
 }
 
-// pendingByID is the pending condition for statements that give ids, phrased so that the rows are found by id if an
-// index allows it.
+// pendingByID is the pending condition for statements that give ids, phrased so that the rows are found by id.
 func (m *mapping) pendingByID() string {
 	nulls := m.nulls()
 	switch {
-	case !m.IDIndexed || len(nulls) == 0:
+	case len(nulls) == 0:
 		return m.Pending
 	case m.origin != nil:
 		return isNull(nulls...) + " and num_nonnulls(" + m.Order.Name + ") = 1"
@@ -235,20 +211,17 @@ func (m *mapping) pendingByID() string {
 	return isNull(nulls...)
 }
 
-// Describe returns the mapping as key and value pairs for a log line.
-func (m *mapping) Describe() (found []any) {
+// Describe says which columns are used for what.
+func (m *mapping) Describe() string {
+	var used []string
 	for _, r := range m.found() {
-		text := "none"
 		if c := *r.column; c.Has() {
-			if text = c.Plain + " " + c.Type; r.name == "order" && !c.NotNull {
-				text += ", may be NULL"
+			text := r.name + ": " + c.Plain + " " + c.Type
+			if r.name == "order" && !c.NotNull {
+				text += ", which may be NULL"
 			}
+			used = append(used, text)
 		}
-		found = append(found, r.name, text)
 	}
-	found = append(found, "key", m.keySource, "pending_index", m.pendingIndex)
-	if len(m.ignored) > 0 {
-		found = append(found, "ignored", m.ignored)
-	}
-	return found
+	return strings.Join(append(used, "key: "+m.keySource), "; ")
 }

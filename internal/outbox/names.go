@@ -24,8 +24,8 @@ type Column struct {
 // Has reports whether the table has the column.
 func (c Column) Has() bool { return c.Name != "" }
 
-// text is the column's value as text.
-func (c Column) text() string { return c.Name + "::text" }
+// text is the column's value as text, null if the table lacks the column.
+func (c Column) text() string { return c.Or("null") + "::text" }
 
 // isText reports whether the column stores text as it is read.
 func (c Column) isText() bool { return c.OID == pgtype.TextOID || c.OID == pgtype.VarcharOID }
@@ -114,6 +114,3 @@ func (m *mapping) Scheduled() string {
 
 // Now is the time of the statement as a value of a column of times.
 func (c Column) Now() string { return c.At("now()") }
-
-// shown is a column as text for display.
-func (c Column) shown() string { return c.Or("null") + "::text" }

@@ -9,12 +9,6 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// upstream is what a view knows about another destination whose failed or relayed rows it takes.
-type upstream struct {
-	failed  bool   // the view takes the rows that have failed there
-	without Column // a column that is null in the rows that the view takes, if there is one
-}
-
 // fromOrigin makes the rows of a view come from another destination. Their order, and the time since when they are due,
 // is the time when they failed or were relayed there. They have no key. The columns about the insert do not apply: they
 // say neither when the rows become available, nor their priority, nor the transaction that made them available.
@@ -34,22 +28,16 @@ func (m *mapping) fromOrigin() {
 		return
 	}
 	at.NotNull = true // in pending rows
-	m.origin, m.Order, m.Key, m.keySource = &upstream{v.FailedOf != nil, without}, at, noKey, noSource
-	m.Available, m.Rank, m.Txid, m.keyVaries = Column{}, Column{}, Column{}, false
-	if v.FailedOf == nil {
-		return
-	}
-	// Headers describe the failure, in place of the row's own headers of these names.
-	m.placed = append(slices.Clip(m.placed),
-		placed{HeaderDestination, sql.Literal(from.Name) + "::text"},
-		placed{HeaderTopic, m.Topic.text()})
-	if there.Attempt.Has() {
-		m.placed = append(m.placed, placed{HeaderAttempt, "coalesce(" + there.Attempt.Name + ", 1)::text"})
-	}
-	const failedAt = `to_char(%s at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
-	m.placed = append(m.placed, placed{HeaderFailedAt, fmt.Sprintf(failedAt, at.zoned())})
-	if there.LastError.Has() {
-		m.placed = append(m.placed, placed{HeaderError, there.LastError.text()})
+	m.origin, m.without, m.Order, m.Key, m.keySource = from, without, at, noKey, noSource
+	m.Available, m.Rank, m.Txid = Column{}, Column{}, Column{}
+	if v.FailedOf != nil { // headers describe the failure, in place of the row's own headers of these names
+		const failedAt = `to_char(%s at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
+		m.placed = append(slices.Clip(m.placed),
+			placed{HeaderDestination, sql.Literal(from.Name) + "::text"},
+			placed{HeaderTopic, m.Topic.text()},
+			placed{HeaderAttempt, there.Attempt.text()},
+			placed{HeaderFailedAt, fmt.Sprintf(failedAt, at.zoned())},
+			placed{HeaderError, there.LastError.text()})
 	}
 }
 
@@ -64,11 +52,8 @@ const (
 
 // DescribesFailure reports whether a header is one of those that a dead letter gets.
 func DescribesFailure(header string) bool {
-	switch strings.ToLower(header) {
-	case HeaderDestination, HeaderTopic, HeaderAttempt, HeaderFailedAt, HeaderError:
-		return true
-	}
-	return false
+	names := []string{HeaderDestination, HeaderTopic, HeaderAttempt, HeaderFailedAt, HeaderError}
+	return slices.Contains(names, strings.ToLower(header))
 }
 
 // makeRoom removes the row's own headers, which begin at start, whose names a dead letter's headers have. If the row's

@@ -16,11 +16,8 @@ func (c *Config) Assumed(v View) *Table {
 	r := &relation{table: c.Table, columns: map[string]Column{}}
 	var all mapping
 	for _, role := range slices.Concat(all.roles(), all.state.roles()) {
-		names := []string{c.column(role.name), v.Columns[role.name]}
-		if from := v.origin(); from != nil {
-			names = append(names, from.Columns[role.name])
-		}
-		for _, name := range names {
+		from := cmp.Or(v.origin(), &v)
+		for _, name := range []string{c.column(role.name), v.Columns[role.name], from.Columns[role.name]} {
 			r.columns[name] = Column{Name: sql.Quote(name), Plain: name, OID: slices.Concat(role.types, textTypes)[0]}
 		}
 	}

@@ -125,7 +125,7 @@ func TestRowsOfOtherPartitions(t *testing.T) {
 func TestExamineManyPartitions(t *testing.T) {
 	t.Parallel()
 	for ddl, says := range map[string]string{
-		"partition by hash (id)":  "there are 40 partitions",
+		"partition by hash (id)":  "there are very many partitions",
 		"partition by range (at)": "",
 	} {
 		s := pgtest.New(t)
@@ -140,7 +140,7 @@ func TestExamineManyPartitions(t *testing.T) {
 			"', i, "+values+"); end loop; end $$")
 		_, found := examine(t, s, Config{}, "")
 		named := slices.ContainsFunc(found, func(f finding.Finding) bool {
-			return strings.Contains(f.Found, "there are 40 partitions")
+			return strings.Contains(f.Found, "there are very many partitions")
 		})
 		if named != (says != "") {
 			t.Errorf("%s: %+v", ddl, worse(found))

@@ -58,7 +58,7 @@ func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]e
 		}
 		e := &pgconn.PgError{Severity: "ERROR", Code: texts[0], Message: texts[1], Detail: texts[2], Hint: texts[3]}
 		e.Where = texts[4]
-		err := fmt.Errorf("rehearse marks: %w", t.explain(e))
+		err := fmt.Errorf("rehearse marks: %w", e)
 		refused[identity] = err
 		if !Rejected(e) && !Cancelled(e) && !Locked(e) && e.Code != insufficientPrivilege {
 			general = err

@@ -162,7 +162,7 @@ func TestRehearseOfEveryTable(t *testing.T) {
 	for name, schema := range map[string]string{
 		"uuid":       "create table outbox_messages (id uuid primary key default gen_random_uuid()," + columns + "n int)",
 		"varchar":    "create table outbox_messages (id varchar(40) primary key default 'a ''\"' || gen_random_uuid()," + columns + "n int)",
-		"not unique": "create table outbox_messages (id int default 1," + columns + "n int)",
+		"not unique": "create table outbox_messages (id int default 1, seq int generated always as identity," + columns + "n int)",
 		"odd names": `create table outbox_messages (id int generated always as identity primary key,` + columns +
 			`n int, "or""der" text, rows int)`,
 		"partitioned": "create table outbox_messages (id int generated always as identity," + columns + "n int) partition by list (n); " +

@@ -167,7 +167,7 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 		}
 	}()
 	message.ID, message.Source = t.idText(values[atID], a), t.source
-	if values[atTopic] == nil && (m.origin == nil || !m.origin.failed) { // a row may have failed for want of it
+	if values[atTopic] == nil && m.view.FailedOf == nil { // a row may have failed for want of it
 		row.Invalid = errNullTopic
 	}
 	if values[atID] == nil {
@@ -258,7 +258,7 @@ func (t *Table) headers(row *Row, values [][]byte, a *arena) error {
 	if object != nil {
 		a.headers, err = parseHeaders(a.headers, object, a)
 	}
-	if o := t.mapping.origin; o != nil && o.failed {
+	if t.view.FailedOf != nil {
 		a.headers, err = row.makeRoom(a.headers, start, err), nil
 	}
 	message.Headers = a.headers[start:]

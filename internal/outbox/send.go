@@ -218,5 +218,5 @@ func (b *batch) failed(ctx context.Context, err error) error {
 		defer cancel()
 		err = errors.Join(err, b.conn.Close(ctx))
 	}
-	return b.table.explain(err)
+	return err
 }

@@ -43,17 +43,6 @@ func server(err error) *pgconn.PgError {
 	return &pgconn.PgError{}
 }
 
-// explain adds the remedy to a server's error if a right has been revoked.
-func (t *Table) explain(err error) error {
-	e := server(err)
-	if e.Code != insufficientPrivilege || checked(e) {
-		return err
-	}
-	found := problem(checkRights, grantRemedy(t.relation.Role), "%s (role %s)", e.Message, t.relation.Role)
-	found.Err = err
-	return found
-}
-
 const (
 	insufficientPrivilege = "42501"
 	featureNotSupported   = "0A000"

@@ -9,10 +9,8 @@ import (
 
 // Size is the space that the table takes, with all its partitions.
 type Size struct {
-	Bytes      int64 // on disk, with indexes and TOAST
-	DeadRows   int64 // not yet removed by vacuum, according to the server's statistics
-	LiveRows   int64
-	Unvacuumed string // the first of the table and its partitions for which autovacuum is off, or empty
+	Bytes    int64 // on disk, with indexes and TOAST
+	DeadRows int64 // not yet removed by vacuum, according to the server's statistics
 }
 
 // Size measures the table. The time grows with the number of partitions.
@@ -21,8 +19,7 @@ func (t *Table) Size(ctx context.Context) (Size, error) {
 	if err != nil {
 		return Size{}, fmt.Errorf("measure the table's size: %w", err)
 	}
-	values := rows[0]
-	return Size{ordinal(values[0]), ordinal(values[1]), ordinal(values[2]), string(values[3])}, nil
+	return Size{ordinal(rows[0][0]), ordinal(rows[0][1])}, nil
 }
 
 // Unconfirmed reports whether commits of this role wait for a synchronous standby.

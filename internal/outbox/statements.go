@@ -61,7 +61,7 @@ func (t *Table) describe() description {
 		"pending": mark + pending + filtered, "filtered": filtered, "failed": "false",
 		"ordering": m.ordering(), "latest": m.Order.Name + " desc", "nulls_last": "",
 		"hash": m.keyHash(), "shard": m.shard(), "version": rowWriter, "place": m.place, "writer": m.writer(),
-		"topic": m.Topic.Name, "order_type": m.Order.Type, "payload": m.Payload.shown(), "headers": m.Headers.shown(),
+		"topic": m.Topic.Name, "order_type": m.Order.Type, "payload": m.Payload.text(), "headers": m.Headers.text(),
 		"inserted_at": m.Inserted.Or("null::timestamptz"), "inserted_time": m.Inserted.Time(),
 		"due_at": m.dueAt(Column.Time), "available": available, "available_now": now,
 		"relayed_at": m.Relayed.Name, "relayed_time": m.Relayed.Time(),
@@ -141,8 +141,7 @@ const Late = 5 * time.Second
 // comes before the order value in a row's place.
 func (t *Table) columns(b bounds, first string) string {
 	m := t.mapping
-	bounded := func(expression string) string { return boundedText(expression, t.relation.texts[expression]) }
-	d := t.description.with("first", first, "topic_text", bounded(m.Topic.text()), "key_text", bounded(m.Key),
+	d := t.description.with("first", first, "topic_text", boundedText(m.Topic.text()), "key_text", boundedText(m.Key),
 		"payload_small", b.value(m.Payload), "payload_large", b.rest(m.Payload),
 		"headers_small", b.value(m.Headers), "headers_large", b.rest(m.Headers), "identity_text", "null::text")
 	if m.compound() { // otherwise the id is enough
@@ -151,7 +150,7 @@ func (t *Table) columns(b bounds, first string) string {
 	texts := slices.Concat(m.extra, each(m.placed, func(p placed) string { return p.expression }))
 	for i, text := range texts {
 		if texts[i] = ", null::text"; b != bare {
-			texts[i] = ", " + bounded(text)
+			texts[i] = ", " + boundedText(text)
 		}
 	}
 	return d.text("row.sql", "texts", strings.Join(texts, ""))

@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
@@ -14,7 +13,6 @@ type Stranger struct {
 	Name    string   // empty for the destinations that keep their state in the columns of the table
 	Column  string   // by which its group is known ([Group.Column]), empty if it has no relayed_at any more
 	Columns []string // all columns with its state
-	Drop    string   // the statement that drops them
 }
 
 func (s Stranger) String() string {
@@ -51,10 +49,6 @@ func (m *mapping) Strangers() (found []Stranger) {
 			found[i].Column = c.Plain
 		}
 	}
-	for i, s := range found {
-		drops := each(s.Columns, func(column string) string { return "drop column " + sql.Quote(column) })
-		found[i].Drop = "alter table " + m.relation.table.Quoted() + " " + strings.Join(drops, ", ") + ";"
-	}
 	return found
 }
 
@@ -66,12 +60,8 @@ func (m *mapping) checkDeletes() {
 		return
 	}
 	s, deletes := strangers[0], m.config.Names.Of("Delete")
-	m.fail("remove "+deletes+"; or, if destination "+s.Name+" is gone for good: "+s.Drop,
+	m.fail("remove "+deletes+", or drop these columns if the destination is gone for good",
 		"%s deletes a row as soon as it is relayed, but table %s keeps the state of destination %s, which is not "+
 			"configured here, in %s: it would lose rows",
 		deletes, m.relation.table, s.Name, strings.Join(s.Columns, ", "))
-	m.problems[len(m.problems)-1].Err = errDeletes
 }
-
-// errDeletes marks the problem that relayed rows would be deleted for which other destinations wait.
-var errDeletes = errors.New("rows would be lost")

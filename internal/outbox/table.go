@@ -87,13 +87,8 @@ func lookUp(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, []*
 // doorbell's trigger notifies [Config.Channel] of each insert while a relay wants that.
 func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error) {
 	found, problems, err := lookUp(ctx, t.pool, t.config)
-	switch {
-	case err != nil:
+	if err != nil || len(problems) > 0 { // which [Open] reports
 		return false, false, err
-	case len(problems) > 0 && errors.Is(problems[0], errDeletes): // the statements would go on
-		return false, false, nil
-	case len(problems) > 0:
-		return false, false, problems[0]
 	}
 	if len(t.denied) > 0 { // what cannot be written shows when it is to be written
 		err = found.checkAccess(ctx)

@@ -1,7 +1,7 @@
 package outbox
 
 import (
-	"slices"
+	"strings"
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
@@ -10,12 +10,12 @@ import (
 // The log and doctor say whether the column was found.
 func TestTxidIsDescribed(t *testing.T) {
 	t.Parallel()
-	for ddl, want := range map[string]string{recommended(): "txid xid8", pgtest.ShapeA: "none"} {
+	for ddl, has := range map[string]bool{recommended(): true, pgtest.ShapeA: false} {
 		s := pgtest.New(t)
 		s.Exec(t, ddl)
 		described := open(t, s, Config{}).Describe()
-		if at := slices.Index(described, any("txid")); at < 0 || described[at+1] != want {
-			t.Errorf("described as %v, not with txid %s", described, want)
+		if strings.Contains(described, "txid: txid xid8") != has {
+			t.Errorf("described as %v", described)
 		}
 	}
 }

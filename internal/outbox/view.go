@@ -64,14 +64,6 @@ func (c *Config) divided(v View) bool {
 	return slices.ContainsFunc(c.Views, func(other View) bool { return other.Name != v.Name && other.SameColumns(v) })
 }
 
-// written reports whether other views write into the rows of this view, while this view still has them: it has columns
-// of its own and takes rows as they are inserted.
-func (v View) written(config *Config) bool {
-	return v.Columns != nil && v.origin() == nil && slices.ContainsFunc(config.Views, func(other View) bool {
-		return other.origin() == nil && !other.SameColumns(v)
-	})
-}
-
 // shared reports whether destinations with different columns write into the same rows.
 func (c *Config) shared() bool {
 	return slices.ContainsFunc(c.Views, func(v View) bool { return !v.SameColumns(c.Views[0]) })

@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // writablePatience is how long the examination of the writes waits for a migration's lock on the table.
@@ -84,32 +83,20 @@ func (t *Table) accepts(ctx context.Context, statement string, parameters [][]by
 	case e.Code == "":
 		return fmt.Errorf("examine how rows are written: %w", err)
 	default:
-		return t.unwritable(e, parameters == nil)
+		return t.unwritable(e)
 	}
 }
 
 // unwritable is the problem of a statement that the server accepts for no row.
-func (t *Table) unwritable(e *pgconn.PgError, write bool) *SetupError {
-	what := "read"
-	if write {
-		what = "marked or refused, so none is published"
-	}
+func (t *Table) unwritable(e *pgconn.PgError) *SetupError {
 	rows := "rows"
 	if t.view.Name != "" && len(t.config.Views) > 1 { // those of the others go on
 		rows += " of destination " + t.view.Name
 	}
-	problem := problem(checkWrites, "", "%s cannot be %s: %s", rows, what, errtext.Line(e))
-	problem.Err = e
-	switch {
-	case e.Code == insufficientPrivilege:
-		problem.Check, problem.Remedy = checkRights, grantRemedy(t.relation.Role)
-	case e.Routine == "CheckCmdReplicaIdentity":
-		problem.Remedy = "give the table a primary key, or a replica identity that covers the publication's row " +
-			"filter (alter table " +
-			t.relation.table.Quoted() + " replica identity full), or leave the table out of the publication"
-	default:
-		problem.Remedy = "change what the message names; `explain` of the same statement as role " +
-			sql.Quote(t.relation.Role) + " shows when it is right"
+	p := problem(checkWrites, "change what the message names; a publication needs a primary key of the table, or "+
+		"`alter table "+t.Quoted()+" replica identity full`", "%s cannot be read and marked: %s", rows, errtext.Line(e))
+	if p.Err = e; e.Code == insufficientPrivilege {
+		p.Check, p.Remedy = checkRights, grantRemedy(t.relation.Role)
 	}
-	return problem
+	return p
 }

@@ -39,7 +39,7 @@ func TestUnwritableTables(t *testing.T) {
 			" with (publish = 'insert, update'); alter table outbox_messages replica " +
 			"identity full", delete: true},
 		"a row filter": {
-			schema: recommended() + publish + " where (topic <> 'x')", says: "row filter", remedy: full,
+			schema: recommended() + publish + " where (topic <> 'x')", says: "replica identity", remedy: full,
 		},
 		"a generated column": {
 			schema: "create table outbox_messages (id bigint primary key, topic text, payload jsonb, relayed_at timestamptz " +

@@ -147,7 +147,7 @@ func TestDoctorRights(t *testing.T) {
 		t.Errorf("with the grants: %+v", d.errors())
 	}
 	outbox.Exec(t, "revoke update (attempt) on outbox_messages from "+role)
-	if d := doctor(t, env); d.Errors != 1 || !d.says("error", "rights", "rows cannot be marked or refused") {
+	if d := doctor(t, env); d.Errors != 1 || !d.says("error", "rights", "rows cannot be read and marked") {
 		t.Errorf("with one less: %+v", d.errors())
 	}
 }

@@ -25,7 +25,7 @@ var table = []mutant{
 	},
 	{
 		name: "state of one destination written to another", breaks: "a destination with columns of its own keeps its state only in them",
-		file: "internal/outbox/columns.go", old: "		names, setting, whose = v.Columns, ", new: "		_, setting, whose = v.Columns, ",
+		file: "internal/outbox/columns.go", old: "		names, setting = v.Columns, ", new: "		_, setting = v.Columns, ",
 		pkg: "./internal/outbox", tests: "^TestColumnsOfItsOwn$",
 	},
 	{
@@ -110,7 +110,7 @@ var table = []mutant{
 	{
 		name:   "notice of a row that was not relayed",
 		breaks: "notices are sent of rows that the origin has relayed, not of rows that failed there",
-		file:   "internal/outbox/mapping.go", old: "columns = append(columns, m.origin.without)\n", new: "",
+		file:   "internal/outbox/mapping.go", old: "m.Relayed, m.Failed, m.without}", new: "m.Relayed, m.Failed}",
 		pkg: "./internal/outbox", tests: "^TestRelayedElsewhere$",
 	},
 	{
