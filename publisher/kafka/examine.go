@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/apiversions"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
@@ -39,17 +38,15 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 	question := &metadata.Request{TopicNames: topics, IncludeTopicAuthorizedOperations: true}
 	answer, err := p.cluster.ask(ctx, question, true)
 	if err != nil {
-		e.unreachable(strings.Join(p.config.Brokers, ", "), err)
-		return e.List
+		return append(e.List, connect.Unusable(strings.Join(p.config.Brokers, ", "), err, lookAfter)...)
 	}
 	response := answer.(*metadata.Response)
 	p.cluster.learn(response)
 	e.reached(ctx)
-	_, err = p.producerID(ctx)
-	e.Add(checkIdempotence, "",
-		finding.OKIf(err == nil, "a batch that is sent again is appended once"),
-		finding.FailIf(true, "the cluster gives no producer id: "+errtext.Line(err),
-			"grant WRITE on the topics or IDEMPOTENT_WRITE on the cluster, or look at the brokers' logs"))
+	if _, err = p.producerID(ctx); err != nil {
+		e.Fail(checkIdempotence, "", "the cluster gives no producer id: "+errtext.Line(err),
+			"grant WRITE on the topics or IDEMPOTENT_WRITE on the cluster, or look at the brokers' logs")
+	}
 	slices.SortFunc(response.Topics, func(a, b metadata.ResponseTopic) int { return strings.Compare(a.Name, b.Name) })
 	var present []*metadata.ResponseTopic
 	for i := range response.Topics {
@@ -57,7 +54,9 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 			present = append(present, t)
 		}
 	}
-	e.settings(ctx, present)
+	if len(present) > 0 {
+		e.settings(ctx, present)
+	}
 	return e.List
 }
 
@@ -67,17 +66,14 @@ type examination struct {
 	finding.List
 }
 
-// unreachable reports why a broker cannot be used.
-func (e *examination) unreachable(subject string, err error) {
-	e.List = append(e.List,
-		connect.Unusable(subject, err, "check that the broker runs, its address, and the network")...)
-}
+// lookAfter is the remedy for a failure that nothing else is known of.
+const lookAfter = "check that the broker runs, its address, and the network"
 
 // reached examines each broker that the cluster names: the partitions it leads need it.
 func (e *examination) reached(ctx context.Context) {
 	for _, b := range e.p.cluster.named() {
 		if _, err := e.p.cluster.askOf(ctx, []*broker{b}, &apiversions.Request{}, true); err != nil {
-			e.unreachable(b.address, err)
+			e.List = append(e.List, connect.Unusable(b.address, err, lookAfter)...)
 			continue
 		}
 		e.Well(inspect.Reach, b.address, "answers")
@@ -93,20 +89,11 @@ const (
 	operationsUnknown = -1 << 31
 )
 
-// topic examines the topic's metadata. It reports whether the topic exists.
+// topic examines the topic's metadata. It reports whether the topic can be used.
 func (e *examination) topic(t *metadata.ResponseTopic) bool {
-	const grant = "grant DESCRIBE and WRITE on it"
-	switch code := kafkago.Error(t.ErrorCode); code {
-	case 0:
-	case kafkago.UnknownTopicOrPartition:
-		e.Fail(inspect.Topic, t.Name, "does not exist, or this client may not see it, so its rows are held",
-			"create it, or "+grant)
-		return false
-	case kafkago.TopicAuthorizationFailed:
-		e.Fail(inspect.Permission, t.Name, "this client may not see it, so its rows are held", grant)
-		return false
-	default:
-		e.Fail(inspect.Topic, t.Name, code.Error(), "look at the brokers' logs")
+	if err := topicError(t); err != nil {
+		e.Fail(inspect.Topic, t.Name, "its rows are held: "+errtext.Line(err),
+			"create it, grant DESCRIBE and WRITE on it, or look at the brokers' logs")
 		return false
 	}
 	// Answers of old brokers lack the field, which then is 0.
@@ -126,15 +113,11 @@ func (e *examination) topic(t *metadata.ResponseTopic) bool {
 	return true
 }
 
-// named returns the brokers that the cluster names, or else the configured ones. The latter may be bootstrap addresses,
-// such as a load balancer's. They are sorted by address.
+// named returns the brokers that the cluster names, sorted by address.
 func (c *cluster) named() []*broker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := slices.Collect(maps.Values(c.nodes))
-	if len(all) == 0 {
-		all = slices.Collect(maps.Values(c.brokers))
-	}
-	slices.SortFunc(all, func(a, b *broker) int { return strings.Compare(a.address, b.address) })
-	return all
+	return slices.SortedFunc(maps.Values(c.nodes), func(a, b *broker) int {
+		return strings.Compare(a.address, b.address)
+	})
 }

@@ -50,13 +50,22 @@ func (p *Publisher) Read(ctx context.Context, topics []string, from, until time.
 		client: &kafkago.Client{Addr: kafkago.TCP(p.config.Brokers...), Transport: transport},
 		from:   from, until: until, do: do,
 	}
+	settings, err := p.cluster.settings(ctx, topics) // a topic whose settings may not be read counts as not compacted
+	if err != nil {
+		return nil, err
+	}
 	held := map[string]publisher.Held{}
 	for _, t := range answer.(*metadata.Response).Topics {
 		switch code := kafkago.Error(t.ErrorCode); code {
 		case 0:
-			if held[t.Name], err = r.topic(ctx, &t); err != nil {
+			of, err := r.topic(ctx, &t)
+			if err != nil {
 				return nil, fmt.Errorf("read topic %s: %w", t.Name, err)
 			}
+			if strings.Contains(settings[t.Name][cleanup], "compact") {
+				of.Lossy = "the topic is compacted: of each key only the last message is kept"
+			}
+			held[t.Name] = of
 		case kafkago.UnknownTopicOrPartition, kafkago.InvalidTopic:
 			held[t.Name] = publisher.Held{Absent: true}
 		default:
@@ -74,23 +83,8 @@ type reader struct {
 	do          func(*publisher.Stored)
 }
 
-// topic reads a topic. If its settings may not be read, it counts as not compacted.
+// topic reads a topic.
 func (r *reader) topic(ctx context.Context, t *metadata.ResponseTopic) (held publisher.Held, err error) {
-	settings, err := r.client.DescribeConfigs(ctx, &kafkago.DescribeConfigsRequest{
-		Resources: []kafkago.DescribeConfigRequestResource{{
-			ResourceType: kafkago.ResourceTypeTopic, ResourceName: t.Name, ConfigNames: []string{"cleanup.policy"},
-		}},
-	})
-	if err != nil {
-		return held, err
-	}
-	for _, resource := range settings.Resources {
-		for _, entry := range resource.ConfigEntries {
-			if entry.ConfigName == "cleanup.policy" && strings.Contains(entry.ConfigValue, "compact") {
-				held.Lossy = "the topic is compacted: of each key only the last message is kept"
-			}
-		}
-	}
 	question := []kafkago.OffsetRequest{}
 	for i := range t.Partitions {
 		at := int(t.Partitions[i].PartitionIndex)
