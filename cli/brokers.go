@@ -101,8 +101,8 @@ func newKafka(d *config.Destination, secure func() (*tls.Config, error), logger 
 		c.SASL = func() (sasl.Mechanism, error) { return mechanism, nil }
 	case config.MechanismIAM:
 		mechanism := &kafka.IAM{
-			Keys: awsKeys(logger), Region: d.Kafka.AWSRegion,
-			Otherwise: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")), UserAgent: clientName,
+			Keys: awsKeys(logger), UserAgent: clientName,
+			Region: cmp.Or(d.Kafka.AWSRegion, os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")),
 		}
 		c.SASL = func() (sasl.Mechanism, error) { return mechanism, nil }
 	default:

@@ -70,15 +70,12 @@ func (c *Chain) find(ctx context.Context, region string) (Credentials, error) {
 	switch {
 	case key.KeyID != "" && key.Secret != "":
 		return key, nil
-	case key.KeyID != "" || key.Secret != "":
-		return key, errors.New("only one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY is set: set the other one " +
-			"too, or neither")
 	case identity != "":
 		return c.webIdentity(ctx, region, identity)
 	case agent != "":
 		return c.container(ctx, agent)
 	}
-	return key, errors.New("there are no AWS credentials: give the pod a role (EKS Pod Identity, IAM roles for " +
+	return Credentials{}, errors.New("there are no AWS credentials: give the pod a role (EKS Pod Identity, IAM roles for " +
 		"service accounts or an ECS task role), or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; shared files are " +
 		"not read")
 }

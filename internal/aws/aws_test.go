@@ -125,8 +125,7 @@ func TestMistakes(t *testing.T) {
 	}
 	for says, e := range map[string]environment{
 		"give the pod a role":               {},
-		"set the other one too":             {"AWS_SECRET_ACCESS_KEY": "hush"},
-		"set the role as well":              {"AWS_WEB_IDENTITY_TOKEN_FILE": jwt},
+		"set AWS_ACCESS_KEY_ID and":         {"AWS_SECRET_ACCESS_KEY": "hush"},
 		"mount the file":                    {"AWS_WEB_IDENTITY_TOKEN_FILE": jwt + "x", "AWS_ROLE_ARN": "role"},
 		"the trust policy":                  web(refusing),
 		"no AWS security token":             web(page),

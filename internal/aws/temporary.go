@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/internal/renewed"
@@ -21,9 +22,6 @@ import (
 // (AssumeRoleWithWebIdentity), as IAM roles for service accounts (EKS) do.
 func (c *Chain) webIdentity(ctx context.Context, region, file string) (found Credentials, err error) {
 	role := c.Getenv("AWS_ROLE_ARN")
-	if role == "" {
-		return found, errors.New("AWS_WEB_IDENTITY_TOKEN_FILE is set without AWS_ROLE_ARN: set the role as well")
-	}
 	token, err := read("AWS_WEB_IDENTITY_TOKEN_FILE", file)
 	if err != nil {
 		return found, err
@@ -46,7 +44,7 @@ func (c *Chain) webIdentity(ctx context.Context, region, file string) (found Cre
 	service := "the AWS security token service at " + request.URL.Host
 	return obtain(c.Client, request, xml.Unmarshal, renewed.Remedies{
 		Away: service + " cannot be reached: check the network, or set AWS_ENDPOINT_URL_STS to its VPC endpoint",
-		Refused: service + " refuses role " + role + ": check AWS_ROLE_ARN, the trust policy of the role and the " +
+		Refused: service + " refuses the role " + strconv.Quote(role) + ": check AWS_ROLE_ARN, the trust policy of the role and the " +
 			"token's audience",
 		Foreign: "no AWS security token service answers at " + request.URL.Host + ": check AWS_ENDPOINT_URL_STS",
 	})

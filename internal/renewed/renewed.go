@@ -17,24 +17,22 @@ const (
 	// refusedPause is how long a new value is used even if it is refused: if a right is missing, a new value at each
 	// login would not help, and its source must not be asked at each of them.
 	refusedPause = 5 * time.Second
-	// renewPause is how long a value that is still valid is used after a failed renewal.
-	renewPause = 10 * time.Second
+	// renewPause is how long a value that is still valid is used after a failed renewal, which is logged each time.
+	renewPause = time.Minute
 )
 
 // A Value is kept for callers in any number of goroutines. The zero Value holds nothing.
 type Value[T comparable] struct {
-	mu     sync.Mutex
-	value  T
-	got    time.Time
-	renew  time.Time // when the value is renewed
-	ends   time.Time // when it expires
-	logged bool      // the failed renewal has been logged
+	mu    sync.Mutex
+	value T
+	got   time.Time
+	renew time.Time // when the value is renewed
+	ends  time.Time // when it expires
 }
 
 // From returns the value, or obtains another one with when it expires; meanwhile other callers wait. A value whose
 // expiry is zero is not kept; any other is renewed when four fifths of its life have passed. An error of obtain is
-// returned only if there is no valid value; otherwise it is logged, once until a renewal succeeds. what names the value
-// in the log.
+// returned only if there is no valid value; otherwise it is logged. what names the value in the log.
 func (v *Value[T]) From(what string, logger *slog.Logger, obtain func() (T, time.Time, error)) (T, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -46,15 +44,13 @@ func (v *Value[T]) From(what string, logger *slog.Logger, obtain func() (T, time
 	value, ends, err := obtain()
 	now = time.Now()
 	if err != nil && valid {
-		if !v.logged {
-			logger.Warn("credentials cannot be renewed; they are used until they expire", "which", what,
-				"until", v.ends.UTC(), "error", err)
-		}
-		v.logged, v.renew = true, now.Add(renewPause)
+		logger.Warn("credentials cannot be renewed; they are used until they expire", "which", what,
+			"until", v.ends.UTC(), "error", err)
+		v.renew = now.Add(renewPause)
 		return v.value, nil
 	}
 	if err == nil {
-		v.value, v.got, v.renew, v.ends, v.logged = value, now, ends.Add(-ends.Sub(now)/5), ends, false
+		v.value, v.got, v.renew, v.ends = value, now, ends.Add(-ends.Sub(now)/5), ends
 	}
 	return value, err
 }

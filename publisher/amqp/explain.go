@@ -47,7 +47,7 @@ func (a *attempt) explain(err error) error {
 func (a *attempt) reason(err error) *connect.Failure {
 	c := &connect.Attempt{
 		Broker: "RabbitMQ at", Address: address(a.uri), Servers: a.names.Of("URL"),
-		Plain: "amqp://", Secure: "amqps://", Ports: "AMQP is usually on 5672, with TLS on 5671", Names: a.names,
+		Plain: "amqp://", Secure: "amqps://", Names: a.names,
 	}
 	_, isServer := errors.AsType[*amqp091.Error](err)
 	var first []byte
@@ -74,8 +74,8 @@ func (a *attempt) reason(err error) *connect.Failure {
 		// unread.
 		return c.Refused(nil)
 	case connect.Ended(err), connect.Ended(ended), isServer:
-		return c.FailedAbsent("handshake ended", "it ended the connection during the handshake", // as another port does
-			"check host and port in "+c.Servers+", and whether it should be "+c.Plain+" or "+c.Secure+"; "+c.Ports, nil)
+		return c.Failed("handshake ended", "it ended the connection during the handshake", // as another port does
+			"check host and port in "+c.Servers+", and whether it should be "+c.Plain+" or "+c.Secure, nil)
 	}
 	return cmp.Or(c.TLS(err), c.Failed("cannot connect", "it cannot be connected to",
 		"check that it runs, and the network", connect.Stable(err)))
@@ -108,7 +108,7 @@ func (a *attempt) refused(c *connect.Attempt, err error) *connect.Failure {
 			"change "+a.names.Of("Mechanism")+" to one of its auth_mechanisms")
 	// as NOT_ALLOWED, or as INTERNAL_ERROR of newer brokers
 	case server.Server && strings.Contains(server.Reason, "' is down"):
-		return c.FailedAbsent("vhost down",
+		return c.Failed("vhost down",
 			fmt.Sprintf("virtual host %q does not run (%s)", a.uri.Vhost, server.Reason),
 			"see the broker's log, and rabbitmqctl restart_vhost", nil)
 	case denied && external:
@@ -151,5 +151,5 @@ func stranger(c *connect.Attempt, first []byte) *connect.Failure {
 			"write amqps:// in "+c.Servers+", or the port without TLS, usually 5672", nil)
 	}
 	return c.Failed("not RabbitMQ", fmt.Sprintf("what answers there does not speak AMQP 0-9-1 (it sends %.8q)", first),
-		"check host and port in "+c.Servers+": its management interface is on another; "+c.Ports, nil)
+		"check host and port in "+c.Servers+": its management interface is on another", nil)
 }

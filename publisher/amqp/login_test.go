@@ -30,7 +30,7 @@ func (o *ownBroker) mistakes(t *testing.T) {
 	for name, m := range map[string]mistake{
 		"system's authorities": {
 			url:  "amqps://" + user + o.secure,
-			says: "signed by an unknown authority",
+			says: "signed by unknown authority",
 		},
 		"wrong authority": {
 			url: "amqps://" + user + o.secure, tls: &tls.Config{RootCAs: other.Pool},

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -19,60 +17,48 @@ import (
 // in the first moments after its start.
 const askTimeout = 3 * time.Second
 
-// ask puts a question to any broker. It begins with the connected ones and goes on to further ones until an answer
-// comes. See [broker.connection] for insist. It blocks until then, for six seconds at most. Each broker knows the whole
-// cluster, so the first answer is as good as any.
+// ask puts a question to any broker, the connected ones first: each broker knows the whole cluster, so one answer is as
+// good as another. See [broker.connection] for insist.
 func (c *cluster) ask(ctx context.Context, question protocol.Message, insist bool) (protocol.Message, error) {
 	return c.askOf(ctx, c.candidates(), question, insist)
 }
 
-// askOf puts a question to the brokers in turn. Each one is asked when the previous ones have failed or take long. The
-// first answer counts, and later ones are ignored. The lost questions are given up with their connections, on which
-// their answers may still arrive.
+// askOf puts a question to the brokers in turn. Each one has a second while there is another one to ask, and the last
+// one has six seconds. It returns the first answer, or the last failure.
 func (c *cluster) askOf(ctx context.Context, brokers []*broker, question protocol.Message, insist bool) (
-	protocol.Message, error,
+	answer protocol.Message, err error,
 ) {
 	life := c.publisher.life
 	if !life.Enter() {
 		return nil, publisher.ErrClosed
 	}
 	defer life.Leave()
-	limit := dialTimeout + askTimeout
-	if deadline, ok := ctx.Deadline(); ok {
-		limit = min(limit, time.Until(deadline)-2*least) // leaves time to return the failure
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(life.Ctx, cancel)() //nolint:contextcheck // Close ends every question
-	var failure error
-	race := connect.Race[protocol.Message]{
-		Drop: func(protocol.Message) {},
-		Open: func(ctx context.Context, i int) (protocol.Message, error) {
-			return brokers[i].ask(ctx, question, insist)
-		},
-		Ended: func(i int, err error) {
-			// The last failure before the end of time is reported: those after it only say that the time is over.
-			if failure == nil || ctx.Err() == nil {
-				failure = err
-			}
-			if errors.Is(failure, context.DeadlineExceeded) || errors.Is(failure, context.Canceled) {
-				silent := c.publisher.attempt(brokers[i].address).Silent()
-				silent.Cause = ctx.Err()
-				failure = silent
-			}
-		},
+	for i, b := range brokers {
+		limit := patience
+		if i == len(brokers)-1 {
+			limit = dialTimeout + askTimeout
+		}
+		if deadline, ok := ctx.Deadline(); ok {
+			limit = min(limit, time.Until(deadline)-2*least) // leaves time to return the failure
+		}
+		turn, end := context.WithTimeout(ctx, limit)
+		answer, err = b.ask(turn, question, insist)
+		end()
+		switch {
+		case err == nil:
+			return answer, nil
+		case life.Over():
+			return nil, publisher.ErrClosed
+		case turn.Err() != nil && errors.Is(err, turn.Err()):
+			silent := c.publisher.attempt(b.address).Silent()
+			silent.Cause = ctx.Err()
+			err = silent
+		}
 	}
-	for i := range brokers {
-		race.Turns = append(race.Turns, i)
-	}
-	answer, answered := race.Run(ctx)
-	switch {
-	case answered:
-		return answer, nil
-	case life.Over():
-		return nil, publisher.ErrClosed
-	}
-	return nil, failure
+	return nil, err
 }
 
 // ask puts a question to the broker. If a connection has died while it was idle, the question is sent again on another
@@ -104,25 +90,23 @@ func (b *broker) ask(ctx context.Context, question protocol.Message, insist bool
 		case connect.TimedOut(err):
 			return nil, b.mute()
 		case !c.reused:
-			return nil, b.cluster.publisher.explain(b.address, stepRequest, err)
+			return nil, b.cluster.publisher.explain(b.address, err)
 		}
 	}
 }
 
-// candidates returns the brokers in the order in which to ask them: those that are connected, then those that must be
-// dialled, and at last those in trouble. Within a group the order is random, as that of a map is, which spreads the
-// questions of many relays.
+// candidates returns the brokers in the order in which to ask them: first those that are connected. Otherwise the order
+// is random, as that of a map is, which spreads the questions of many relays.
 func (c *cluster) candidates() []*broker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	rank := func(b *broker) int {
-		switch {
-		case b.isAway() || b.failed != nil:
-			return 2
-		case len(b.idle) == 0:
-			return 1
+	var first, last []*broker
+	for _, b := range c.brokers {
+		if len(b.idle) > 0 && !b.isAway() {
+			first = append(first, b)
+		} else {
+			last = append(last, b)
 		}
-		return 0
 	}
-	return slices.SortedStableFunc(maps.Values(c.brokers), func(a, b *broker) int { return rank(a) - rank(b) })
+	return append(first, last...)
 }

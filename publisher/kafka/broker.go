@@ -28,7 +28,6 @@ type broker struct {
 	// Suspicion. What matters is whether a request was answered, not whether the broker accepts connections: a frozen
 	// process, a full disk or a forgotten connection accept them for minutes.
 	silences int       // number of consecutive requests without an answer; the broker is a suspect unless it is zero
-	noted    time.Time // time at which the last of them was counted
 	asking   *request  // the request that may wait for the answer of a suspect
 	until    time.Time // time before which no request is sent to the suspect
 	paused   time.Time // time before which the broker reads no produce request
@@ -117,8 +116,7 @@ func (b *broker) connection(ctx context.Context, insist bool) (*conn, error) {
 			return c, nil
 		}
 		if d := b.dialling; d != nil && b.failed == nil && len(b.cluster.nodes) > 1 && now.Sub(d.begun) >= patience {
-			b.failed = b.failure("no answer", "it has not accepted the connection yet",
-				"check that it runs, and the network")
+			b.failed = b.mute()
 		}
 		if b.failed != nil && !insist {
 			b.redial(now)
@@ -191,7 +189,7 @@ func (b *broker) connect(d *dial) {
 		}
 		return
 	case err != nil: // no connection could be made, or the connection is of no use
-		b.failed, b.retry = err, time.Now().Add(b.backoff.After(err))
+		b.failed, b.retry = err, time.Now().Add(b.backoff.Next())
 		return
 	}
 	if b.backoff.Failed() {
@@ -225,9 +223,4 @@ func (b *broker) discard(unwanted func(*conn) bool) {
 		}
 		return false
 	})
-}
-
-// failure returns the failure of a broker that has a reason but no error.
-func (b *broker) failure(short, found, remedy string) error {
-	return b.cluster.publisher.attempt(b.address).FailedAbsent(short, found, remedy, nil)
 }

@@ -16,8 +16,6 @@ const (
 	divide
 	// retime: refused because of the time of a record. Give old records the current time.
 	retime
-	// shrink: as divide. In addition, the partition takes no batch of this size.
-	shrink
 	// renew: the broker has lost the sequence or no longer accepts it. Begin a new epoch and send again.
 	renew
 	// relocate: sent to the wrong broker. Ask for the leader and send again, once.
@@ -55,7 +53,7 @@ func classify(code kafkago.Error) verdict {
 
 	// Above the topic's max.message.bytes, which counts the whole batch, or larger than a segment of the log.
 	case kafkago.MessageSizeTooLarge, kafkago.RecordListTooLarge:
-		return verdict{shrink, publisher.Permanent, publisher.ScopeMessage, "message too large", false}
+		return verdict{divide, publisher.Permanent, publisher.ScopeMessage, "message too large", false}
 
 	// A record's time is too far from the current time for the topic (message.timestamp.before/after.max.ms). The time
 	// is the relay's choice, so no row fails because of it.

@@ -30,8 +30,8 @@ func TestClassify(t *testing.T) {
 		{0, accept, publisher.Accepted, destination},
 		{kafkago.DuplicateSequenceNumber, accept, publisher.Accepted, destination},
 
-		{kafkago.MessageSizeTooLarge, shrink, permanent, message},
-		{kafkago.RecordListTooLarge, shrink, permanent, message},
+		{kafkago.MessageSizeTooLarge, divide, permanent, message},
+		{kafkago.RecordListTooLarge, divide, permanent, message},
 		{kafkago.InvalidTimestamp, retime, topology, topic},
 		{kafkago.InvalidRecord, divide, refused, message},
 		{kafkago.InvalidMessage, divide, refused, message},

@@ -48,48 +48,46 @@ func (p *Publisher) connect(ctx context.Context, address string) (_ *conn, err e
 	defer cancel()
 	defer func() {
 		if value := recover(); value != nil { // the library decodes what a broker has sent
-			err = p.explain(address, stepVersions, panics.Caught(value))
+			err = p.explain(address, panics.Caught(value))
 		}
 	}()
 	dialled, err := p.config.Dial(ctx, "tcp", address)
 	if err != nil {
-		return nil, p.explain(address, stepDial, err)
+		return nil, p.explain(address, err)
 	}
 	c := &conn{net: dialled, socket: dialled}
-	if p.config.TLS != nil {
-		host, _, _ := net.SplitHostPort(address) // each broker has a certificate for its own host
-		config, err := connect.TLS(p.config.TLS, host)
-		if err != nil {
-			c.close()
-			return nil, p.explain(address, stepTLS, err)
-		}
-		c.net = tls.Client(dialled, config)
-	}
-	c.protocol = protocol.NewConn(c.net, p.config.ClientID)
 	stop := context.AfterFunc(ctx, c.abort)
-	at, err := c.prepare(ctx, p, address)
+	err = c.prepare(ctx, p, address)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
 		c.close()
-		return nil, p.explain(address, at, err)
+		return nil, p.explain(address, err)
 	}
 	return c, nil
 }
 
-// prepare performs the handshakes: TLS, the versions that both sides speak, SASL. It returns the step that it reached,
-// which decides what the user is told to change. The broker ends a session at its next request after its lifetime
-// (KIP-368), so the connection is used for eight tenths of it: the clocks may differ, and a request may be under way.
-func (c *conn) prepare(ctx context.Context, p *Publisher, address string) (step, error) {
-	if secure, ok := c.net.(*tls.Conn); ok {
-		if err := secure.HandshakeContext(ctx); err != nil {
-			return stepTLS, err
+// prepare performs the handshakes: TLS, the versions that both sides speak, SASL. The broker ends a session at its next
+// request after its lifetime (KIP-368), so the connection is used for eight tenths of it: the clocks may differ, and a
+// request may be under way.
+func (c *conn) prepare(ctx context.Context, p *Publisher, address string) error {
+	if p.config.TLS != nil {
+		host, _, _ := net.SplitHostPort(address) // each broker has a certificate for its own host
+		config, err := connect.TLS(p.config.TLS, host)
+		if err != nil {
+			return err
 		}
+		secure := tls.Client(c.socket, config)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			return fmt.Errorf("TLS handshake: %w", err)
+		}
+		c.net = secure
 	}
+	c.protocol = protocol.NewConn(c.net, p.config.ClientID)
 	response, err := c.askVersions(p.config.ClientID)
 	if err != nil {
-		return stepVersions, fmt.Errorf("ask for API versions: %w", err)
+		return fmt.Errorf("ask for API versions: %w", err)
 	}
 	c.versions = make(map[protocol.ApiKey]int16, len(response.ApiKeys))
 	for _, k := range response.ApiKeys {
@@ -98,20 +96,20 @@ func (c *conn) prepare(ctx context.Context, p *Publisher, address string) (step,
 	}
 	c.protocol.SetVersions(c.versions)
 	if p.config.SASL == nil {
-		return stepRequest, nil
+		return nil
 	}
 	mechanism, err := p.config.SASL()
 	if err != nil {
-		return stepCredentials, err
+		return credentialsError{err}
 	}
-	at, lifetime, err := authenticate(ctx, c.protocol, address, mechanism)
+	lifetime, err := authenticate(ctx, c.protocol, address, mechanism)
 	if err != nil {
-		return at, err
+		return err
 	}
 	if lifetime > 0 {
 		c.expires = time.Now().Add(lifetime * 8 / 10)
 	}
-	return stepRequest, nil
+	return nil
 }
 
 // errNotKafka reports that something other than Kafka answers at the broker's address.
@@ -175,7 +173,7 @@ func (c *conn) close() { _ = c.socket.Close() }
 
 // abort ends the reads and writes that are under way. They return a timeout, by which a request that was given up is
 // told from a connection that has ended.
-func (c *conn) abort() { _ = c.net.SetDeadline(time.Unix(1, 0)) }
+func (c *conn) abort() { _ = c.socket.SetDeadline(time.Unix(1, 0)) }
 
 // stale reports whether the connection should be replaced before it is used. A connection on which nobody has asked
 // anything since it was made counts as used then.

@@ -166,16 +166,15 @@ func TestExplanationsOfAddresses(t *testing.T) {
 	t.Cleanup(func() { _ = p.Close() })
 	for _, test := range []struct {
 		address string
-		at      step
 		err     error
 		says    string
 	}{
-		{"configured:9092", stepDial, syscall.ECONNREFUSED, "host and port in Brokers"},
-		{"advertised:9092", stepDial, syscall.ECONNREFUSED, "advertised.listeners"},
-		{"advertised:9092", stepDial, context.DeadlineExceeded, "advertised.listeners"},
-		{"configured:9092", stepVersions, io.EOF, "max.connections.per.ip"},
+		{"configured:9092", syscall.ECONNREFUSED, "host and port in Brokers"},
+		{"advertised:9092", syscall.ECONNREFUSED, "advertised.listeners"},
+		{"advertised:9092", context.DeadlineExceeded, "advertised.listeners"},
+		{"configured:9092", io.EOF, "max.connections.per.ip"},
 	} {
-		if text := p.explain(test.address, test.at, test.err).Error(); !strings.Contains(text, test.says) {
+		if text := p.explain(test.address, test.err).Error(); !strings.Contains(text, test.says) {
 			t.Errorf("%q does not speak of %s", text, test.says)
 		}
 	}

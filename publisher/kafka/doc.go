@@ -76,7 +76,7 @@
 // may be there twice are publisher.Republished.
 //
 // A question for metadata or a producer id may be asked of any broker, and twice. It goes to the brokers one after the
-// other, a quarter of a second apart, until one answers.
+// other, with a second for each, until one answers.
 //
 // # What brokers answer
 //

@@ -1,12 +1,10 @@
 package kafka
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -15,19 +13,17 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/aws"
 )
 
-// An AWSKey is an access key of Amazon Web Services.
-type AWSKey struct {
-	ID, Secret string
-	Token      string // the session's token of a temporary key; empty for a permanent one
+// An AWSKey is an access key of Amazon Web Services. It does not show itself in logs and errors.
+type AWSKey = aws.Credentials
+
+// AWSKeys is a source of access keys.
+type AWSKeys interface {
+	// Credentials returns the access key for requests in a region. It is called at each login. Its error must not show
+	// secrets.
+	Credentials(ctx context.Context, region string) (AWSKey, error)
 	// Refused is called when a broker refuses a login with the key.
-	Refused func()
+	Refused(AWSKey)
 }
-
-// Format keeps secrets out of logs and errors.
-func (AWSKey) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, "[redacted]") }
-
-// AWSKeys returns the access key for requests in a region. It is called at each login. Its error must not show secrets.
-type AWSKeys func(ctx context.Context, region string) (AWSKey, error)
 
 // mechanismIAM is the mechanism by which Amazon MSK authenticates its users and roles (IAM).
 const mechanismIAM = "AWS_MSK_IAM"
@@ -36,8 +32,7 @@ const mechanismIAM = "AWS_MSK_IAM"
 // JSON, and not itself sent. kafka-go's module for it brings all of AWS's library.
 type IAM struct {
 	Keys      AWSKeys
-	Region    string // if empty, the region comes from the broker's name
-	Otherwise string // region if neither names one
+	Region    string // region of the cluster
 	UserAgent string
 }
 
@@ -47,52 +42,32 @@ func (*IAM) Name() string { return mechanismIAM }
 // signatureLife is how long a signature may be used. A broker checks it against its own clock.
 const signatureLife = 15 * time.Minute
 
-var errRegion = errors.New("the name of the broker contains no AWS region")
-
 // Start returns the client's only message.
 func (m *IAM) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	host := sasl.MetadataFromContext(ctx).Host
-	region := cmp.Or(m.Region, regionOf(host), m.Otherwise)
-	if region == "" {
-		return nil, nil, errRegion
+	if m.Region == "" {
+		return nil, nil, errors.New("no AWS region is given: set AWS_REGION")
 	}
-	key, err := m.Keys(ctx, region)
+	key, err := m.Keys.Credentials(ctx, m.Region)
 	if err != nil {
 		return nil, nil, err
 	}
-	credentials := aws.Credentials{KeyID: key.ID, Secret: key.Secret, Token: key.Token}
-	signed, err := m.message(ctx, host, region, credentials, time.Now())
+	signed, err := m.message(ctx, host, key, time.Now())
 	if err != nil {
 		return nil, nil, err
 	}
 	message, err := json.Marshal(signed)
-	return &tokenSession{report: key.Refused}, message, err
+	return &tokenSession{report: func() { m.Keys.Refused(key) }}, message, err
 }
 
 // message returns the parameters that prove the client's identity. Their names are in lower case.
-func (m *IAM) message(ctx context.Context, host, region string, credentials aws.Credentials, at time.Time) (
-	map[string]string, error,
-) {
+func (m *IAM) message(ctx context.Context, host string, key AWSKey, at time.Time) (map[string]string, error) {
 	address := fmt.Sprintf("https://%s/?Action=kafka-cluster%%3AConnect&X-Amz-Expires=%.0f", host,
 		signatureLife.Seconds())
-	signed, err := aws.Presign(ctx, credentials, address, "kafka-cluster", region, at)
+	signed, err := aws.Presign(ctx, key, address, "kafka-cluster", m.Region, at)
 	message := map[string]string{"version": "2020_10_22", "host": host, "user-agent": m.UserAgent}
 	for name := range signed {
 		message[strings.ToLower(name)] = signed.Get(name)
 	}
 	return message, err
-}
-
-// regionOf returns the region in the name of an MSK broker, such as b-1.shop.a1b2c3.c2.kafka.eu-central-1.amazonaws.com
-// or boot-a1b2c3.c3.kafka-serverless.eu-central-1.amazonaws.com. It returns "" for other names.
-func regionOf(host string) string {
-	before, _, found := strings.Cut(host, ".amazonaws.com")
-	if !found {
-		return ""
-	}
-	labels := strings.Split(before, ".")
-	if n := len(labels); n >= 2 && strings.HasPrefix(labels[n-2], "kafka") {
-		return labels[n-1]
-	}
-	return ""
 }

@@ -33,27 +33,10 @@ func TestIAMMessage(t *testing.T) {
 			KeyID: "AKIDEXAMPLE", Secret: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
 			Token: theirs["x-amz-security-token"],
 		}
-		ours, err := (&IAM{UserAgent: "test"}).message(t.Context(), theirs["host"], regionOf(theirs["host"]), key,
+		ours, err := (&IAM{UserAgent: "test", Region: "eu-central-1"}).message(t.Context(), theirs["host"], key,
 			time.Date(2026, 11, 23, 1, 2, 3, 0, time.UTC))
 		if err != nil || !reflect.DeepEqual(ours, theirs) {
 			t.Errorf("got %v, %v\nwant %v", ours, err, theirs)
-		}
-	}
-}
-
-func TestRegionOf(t *testing.T) {
-	t.Parallel()
-	for host, want := range map[string]string{
-		"b-1.shop.abc123.c2.kafka.eu-central-1.amazonaws.com":      "eu-central-1",
-		"b-2-public.shop.abc123.c2.kafka.us-east-1.amazonaws.com":  "us-east-1",
-		"boot-abc123.c3.kafka-serverless.ap-south-1.amazonaws.com": "ap-south-1",
-		"b-1.shop.abc123.c2.kafka.cn-north-1.amazonaws.com.cn":     "cn-north-1",
-		"ec2-3-1.eu-central-1.compute.amazonaws.com":               "",
-		"nlb.elb.eu-central-1.amazonaws.com":                       "",
-		"kafka.example.com":                                        "", "127.0.0.1": "", "amazonaws.com": "", "": "",
-	} {
-		if got := regionOf(host); got != want {
-			t.Errorf("%s: %q", host, got)
 		}
 	}
 }
@@ -72,7 +55,7 @@ func signedBy(message []byte, secret string) bool {
 		return false
 	}
 	key := aws.Credentials{KeyID: "relay", Secret: secret, Token: m["x-amz-security-token"]}
-	right, err := new(IAM).message(context.Background(), "127.0.0.1", scope[2], key, at)
+	right, err := (&IAM{Region: scope[2]}).message(context.Background(), "127.0.0.1", key, at)
 	return err == nil && m["x-amz-signature"] == right["x-amz-signature"]
 }
 
@@ -84,10 +67,12 @@ type keyring struct {
 	refused int
 }
 
-func (k *keyring) key(_ context.Context, region string) (AWSKey, error) {
+func (k *keyring) Credentials(_ context.Context, region string) (AWSKey, error) {
 	k.region = region
-	return AWSKey{ID: "relay", Secret: k.secret, Token: "hush-session", Refused: func() { k.refused++ }}, k.err
+	return AWSKey{KeyID: "relay", Secret: k.secret, Token: "hush-session"}, k.err
 }
+
+func (k *keyring) Refused(AWSKey) { k.refused++ }
 
 func TestIAM(t *testing.T) {
 	t.Parallel()
@@ -98,7 +83,7 @@ func TestIAM(t *testing.T) {
 	open := func(keys *keyring, region string) *Publisher {
 		return f.open(func(c *Config) {
 			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
-			c.SASL = func() (sasl.Mechanism, error) { return &IAM{Keys: keys.key, Otherwise: region, UserAgent: "test"}, nil }
+			c.SASL = func() (sasl.Mechanism, error) { return &IAM{Keys: keys, Region: region, UserAgent: "test"}, nil }
 		})
 	}
 	keys := &keyring{secret: "hush-1"}
@@ -119,7 +104,7 @@ func TestIAM(t *testing.T) {
 	}{
 		"another key": {&keyring{secret: "hush-2"}, "eu-west-1", "login refused", "kafka-cluster:Connect"},
 		"no key":      {&keyring{err: errors.New("there is none")}, "eu-west-1", "credentials unusable", "there is none"},
-		"no region":   {keys, "", "credentials unusable", "IAM.Region"},
+		"no region":   {keys, "", "credentials unusable", "AWS_REGION"},
 	} {
 		answer := answersOf(t, open(test.keys, test.region), rows("t", 0, 1, "b"))[0]
 		if publisher.ClassOf(answer) != down || publisher.ShortOf(answer) != test.short ||

@@ -85,9 +85,8 @@ func (j *job) prepare() bool {
 		queue = queue[:j.most]
 	}
 	b := &batch{partition: p, bytes: c.publisher.buffer()}
-	b.bytes, j.sent = appendBatch(b.bytes, c.messages, queue, p.maxBytes(c.now), p.producer, p.sequence,
+	b.bytes, j.sent = appendBatch(b.bytes, c.messages, queue, maxBatchBytes, p.producer, p.sequence,
 		p.clock(c.now, c.publisher.config.SendingTime))
-	b.plain = len(b.bytes)
 	b.bytes = c.publisher.compress(b.bytes)
 	seal(b.bytes)
 	b.count = int32(j.sent)
@@ -141,12 +140,11 @@ func (j *job) answered(code kafkago.Error, detail string) {
 	unsure := p.batch.unsure
 	p.batch.unsure = unsure || v.unsure
 	switch v.action {
-	case divide, shrink:
+	case divide:
 		j.divide(v, err)
 	case retime:
 		if !j.retime() {
-			j.fail(j.answer(v, fmt.Errorf("%w: it refuses the time of now as well: "+
-				"compare this host's clock with the brokers'", err)))
+			j.fail(j.answer(v, fmt.Errorf("%w: compare this host's clock with the brokers'", err)))
 		}
 	case renew:
 		// The epoch is the client's own choice: the broker accepts the next one with sequence 0, without being asked
@@ -204,23 +202,18 @@ func (j *job) accepted() {
 // divide gives up a batch that was refused as a whole. A single record gets its answer; several are halved, so that one
 // bad record among 1,000 is found with ten further requests, and the next batches grow again.
 func (j *job) divide(v verdict, err error) {
-	p, b, sent := j.partition, j.partition.batch, j.sent
-	// The limit counts compressed bytes, but batches are filled by plain ones: half of the plain size is a limit that
-	// holds for rows of the same kind.
-	if v.action == shrink && b.count > 1 {
-		p.limit, p.limited = b.plain/2, j.call.now
-	}
+	sent := j.sent
 	j.drop()
-	if sent > 1 && v.action == divide {
+	if sent > 1 {
 		j.most = sent / 2
 	}
 	if sent != 1 {
 		return
 	}
-	if v.action == shrink {
+	if v.class == publisher.Permanent { // too large
 		size := len(appendBody(nil, &j.call.messages[j.queue[j.next]]))
 		err = fmt.Errorf("topic %q takes no record of %d bytes: raise its max.message.bytes, "+
-			"or make the row smaller: %w", p.topic, size, err)
+			"or make the row smaller: %w", j.partition.topic, size, err)
 	}
 	j.refuse(j.queue[j.next], j.answer(v, err))
 	j.next++

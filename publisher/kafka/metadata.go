@@ -23,8 +23,6 @@ const (
 	// troubleTTL is the time after which a topic is asked for again because a partition has no leader, or because its
 	// leader does not answer. An election takes some tens of milliseconds, but the cluster decides when it begins.
 	troubleTTL = 100 * time.Millisecond
-	// doubtTTL is the time after which a topic is asked for again because a message names a partition that it lacks.
-	doubtTTL = time.Second
 )
 
 // cluster holds what is known of the brokers and of the topics in use. There is one lock for all of it: whether to wait
@@ -40,14 +38,14 @@ type cluster struct {
 	retimed sync.Map           // topics of which the log says that they refuse old times
 }
 
-// A topic is one answer of the metadata. The next answer takes over its partitions. Apart from learned, which beyond
-// may clear, it is not changed once it is in the cluster's table, so that calls read it without the lock.
+// A topic is one answer of the metadata. The next answer takes over its partitions. It is not changed once it is in the
+// cluster's table, so that calls read it without the lock.
 type topic struct {
 	name       string
 	err        error        // why the cluster does not serve the topic; the answer for its messages
 	leaders    []*broker    // by partition; nil if there is none
 	indexes    []int        // numbers of the partitions
-	learned    time.Time    // zero if it must be asked for again; guarded by the cluster's mu
+	learned    time.Time    // time of the answer
 	partitions []*partition // may be more than leaders, since a broker that has just started may not know all
 }
 

@@ -39,7 +39,7 @@ func TestOAuth(t *testing.T) {
 	}{
 		"another token": {with("secret-token", nil), "login refused", "invalid_token"},
 		"no token":      {with("", errors.New("the file is gone")), "credentials unusable", "the file is gone"},
-		"two lines":     {with("secret\ntoken", nil), "credentials unusable", "blanks"},
+		"two lines":     {with("secret\ntoken", nil), "login refused", "invalid_token"},
 	} {
 		answer := answersOf(t, test.p, rows("t", 0, 1, "b"))[0]
 		if publisher.ClassOf(answer) != down || publisher.ShortOf(answer) != test.short ||

@@ -38,10 +38,8 @@ type partition struct {
 	// The following fields belong to the holder of the turn.
 
 	producer producer
-	sequence int32  // number of the next new batch
-	batch    *batch // batch that is sent or about to be sent, and is not resolved
-	limit    int    // maximum uncompressed bytes of a batch, learned from refusals of larger ones; 0 if none
-	limited  time.Time
+	sequence int32     // number of the next new batch
+	batch    *batch    // batch that is sent or about to be sent, and is not resolved
 	aged     time.Time // last time that an old record was refused; zero if never
 }
 
@@ -49,7 +47,6 @@ type partition struct {
 type batch struct {
 	partition *partition
 	bytes     []byte // with a size prefix
-	plain     int    // length of bytes before compression, by which batches are filled
 	count     int32
 	unsure    bool // the batch was sent, and no answer has ruled out that it is in the log
 	kept      bool // its messages are in the publisher's table of kept messages
@@ -64,15 +61,6 @@ type batch struct {
 // newPartition returns a partition without a producer. It takes the id of the call that first sends to it.
 func newPartition(topic string, index int32) *partition {
 	return &partition{topic: topic, index: index, turn: make(chan struct{}, 1), producer: producer{id: unknownProducer}}
-}
-
-// maxBytes returns the size up to which batches are filled. A topic's limit may be raised, so a limit learned from a
-// refusal is forgotten after a minute. A limit that stayed would keep the batches small until the process ends.
-func (p *partition) maxBytes(now time.Time) int {
-	if p.limit > 0 && now.Sub(p.limited) < time.Minute {
-		return p.limit
-	}
-	return maxBatchBytes
 }
 
 // begin makes the next batch the first of a new sequence, with a new epoch of the producer id. The broker accepts the

@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"strings"
-	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 
@@ -132,7 +131,9 @@ func (c *call) target(i int32) target {
 	case b != nil && int(b.partition.index) < count:
 		at = b.partition.index
 	case given && int(at) >= count:
-		return target{err: c.beyond(u.topic, at)}
+		return target{err: publisher.RefusedError("no such partition",
+			"topic %q has %d partitions, but the header %q names partition %d: correct the row, or add partitions",
+			m.Topic, count, c.publisher.config.PartitionHeader, at)}
 	case given:
 	case m.Key != nil:
 		at = int32(c.publisher.config.Partitioner.Balance(kafkago.Message{Key: m.Key}, u.indexes...))
@@ -142,20 +143,6 @@ func (c *call) target(i int32) target {
 	to := target{partition: u.partitions[at], free: free}
 	to.leader, to.err = u.leader(to.partition)
 	return to
-}
-
-// beyond returns the answer for a message that names a partition that the topic does not have. The topic may have grown
-// since it was asked for, so that the next call asks again.
-func (c *call) beyond(t *topic, partition int32) error {
-	cluster := c.publisher.cluster
-	cluster.mu.Lock()
-	defer cluster.mu.Unlock()
-	if c.now.Sub(t.learned) >= doubtTTL {
-		t.learned = time.Time{}
-	}
-	return publisher.RefusedError("no such partition",
-		"topic %q has %d partitions, but the header %q names partition %d: correct the row, or add partitions",
-		t.name, len(t.leaders), c.publisher.config.PartitionHeader, partition)
 }
 
 // gather builds the jobs of one wave. Messages whose key has failed in an earlier wave are left out. Each job has the

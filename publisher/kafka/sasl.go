@@ -39,36 +39,32 @@ func Mechanism(name, username, password string) (sasl.Mechanism, error) {
 	return mechanism, nil
 }
 
-// authenticate runs the SASL exchange on a new connection. It returns the step that it reached, and how long the broker
-// lets the session live (KIP-368), 0 meaning for ever. A broker closes older connections at their next request, so they
-// are replaced before that. kafka-go has no re-authentication on a live connection (KIP-368), which would save that.
-func authenticate(ctx context.Context, pc *protocol.Conn, address string, mechanism sasl.Mechanism) (at step,
-	life time.Duration,
-	err error,
+// authenticate runs the SASL exchange on a new connection. It returns how long the broker lets the session live
+// (KIP-368), 0 meaning for ever. A broker closes older connections at their next request, so they are replaced before
+// that. kafka-go has no re-authentication on a live connection (KIP-368), which would save that.
+func authenticate(ctx context.Context, pc *protocol.Conn, address string, mechanism sasl.Mechanism) (
+	life time.Duration, err error,
 ) {
 	m, err := pc.RoundTrip(&saslhandshake.Request{Mechanism: mechanism.Name()})
 	if err != nil {
-		return stepLogin, 0, fmt.Errorf("SASL handshake: %w", err)
+		return 0, fmt.Errorf("SASL handshake: %w", err)
 	}
 	shake := m.(*saslhandshake.Response)
 	switch code := kafkago.Error(shake.ErrorCode); code {
 	case 0:
 	case kafkago.UnsupportedSASLMechanism:
 		offered := strings.Join(shake.Mechanisms, ", ")
-		return stepMechanism, 0, fmt.Errorf("it offers %.200s but not %s", offered, mechanism.Name())
+		return 0, fmt.Errorf("it offers %.200s but not %s: %w", offered, mechanism.Name(), code)
 	default:
-		return stepLogin, 0, code
+		return 0, code
 	}
 	host, _, _ := net.SplitHostPort(address)
 	ctx = sasl.WithMetadata(ctx, &sasl.Metadata{Host: host})
 	session, state, err := mechanism.Start(ctx)
 	if err != nil {
-		return stepCredentials, 0, err
+		return 0, credentialsError{err}
 	}
 	own, _ := session.(*tokenSession)
-	if at = stepLogin; mechanism.Name() == mechanismIAM {
-		at = stepIAM
-	}
 	defer func() {
 		if own != nil && errors.Is(err, kafkago.SASLAuthenticationFailed) {
 			own.report()
@@ -78,24 +74,24 @@ func authenticate(ctx context.Context, pc *protocol.Conn, address string, mechan
 		m, err := pc.RoundTrip(&saslauthenticate.Request{AuthBytes: state})
 		if connect.Ended(err) {
 			// Some brokers answer wrong credentials by closing the connection.
-			return at, 0, fmt.Errorf("the broker closed the connection: %w", kafkago.SASLAuthenticationFailed)
+			return 0, fmt.Errorf("the broker closed the connection: %w", kafkago.SASLAuthenticationFailed)
 		}
 		if err != nil {
-			return at, 0, err
+			return 0, err
 		}
 		answer := m.(*saslauthenticate.Response)
 		switch code := kafkago.Error(answer.ErrorCode); {
 		case code == 0:
 		case answer.ErrorMessage != "":
-			return at, 0, fmt.Errorf("%w: %.200s", code, answer.ErrorMessage)
+			return 0, fmt.Errorf("%w: %.200s", code, answer.ErrorMessage)
 		default:
-			return at, 0, code
+			return 0, code
 		}
 		var done bool
 		if done, state, err = session.Next(ctx, answer.AuthBytes); err != nil {
-			return at, 0, fmt.Errorf("%w: %w", kafkago.SASLAuthenticationFailed, err)
+			return 0, fmt.Errorf("%w: %w", kafkago.SASLAuthenticationFailed, err)
 		} else if done {
-			return at, time.Duration(answer.SessionLifetimeMs) * time.Millisecond, nil
+			return time.Duration(answer.SessionLifetimeMs) * time.Millisecond, nil
 		}
 	}
 }

@@ -100,10 +100,10 @@ func (b *broker) unheard(r *request, now time.Time) bool {
 	if took < max(r.wait, patience/4) { // with less time every broker is silent
 		return false
 	}
-	if b.silences > 0 && r.sent.Before(b.noted) {
+	if b.silences > 0 && b.asking != r {
 		return true
 	}
-	b.silences, b.noted = b.silences+1, now
+	b.silences++
 	b.failed = b.mute()
 	b.dial() // shows whether the broker is still there
 	if b.silences > 1 {
@@ -112,9 +112,10 @@ func (b *broker) unheard(r *request, now time.Time) bool {
 	return true
 }
 
-// mute returns the failure of a broker that can be reached and does not answer.
+// mute returns the failure of a broker that does not answer.
 func (b *broker) mute() error {
-	return b.failure("no answer", "it takes requests and does not answer them", "look at its log and its disks")
+	return b.cluster.publisher.attempt(b.address).Failed("no answer", "it does not answer",
+		"check that it runs, its log and its disks, and the network", nil)
 }
 
 // isAway reports whether the last dial failed or the last request was not answered.

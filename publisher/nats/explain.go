@@ -104,6 +104,6 @@ func (a attempt) explain(err error) *connect.Failure {
 	case timeout:
 		return c.Silent()
 	}
-	return cmp.Or(c.Network(err), c.TLS(err), c.FailedAbsent("cannot connect", "it cannot be connected to",
+	return cmp.Or(c.Network(err), c.TLS(err), c.Failed("cannot connect", "it cannot be connected to",
 		"start the server, or correct host and port in "+c.Servers, cause))
 }

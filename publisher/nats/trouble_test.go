@@ -139,7 +139,7 @@ func TestTroubles(t *testing.T) {
 		},
 		"another name": {
 			nats.Config{Servers: []string{serve(withTLS("other.example", ""))}, TLS: trust},
-			[]string{"for another name", "TLS.ServerName"},
+			[]string{"not accepted", "TLS.ServerName"},
 		},
 		"no certificate": {nats.Config{Servers: []string{verify}, TLS: trust}, []string{"TLS.Certificates"}},
 		"no TLS there":   {nats.Config{Servers: []string{plain}, TLS: trust}, []string{"offers no TLS", "write nats://"}},

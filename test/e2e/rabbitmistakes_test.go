@@ -61,7 +61,7 @@ func TestRabbitMistakes(t *testing.T) {
 		"another name": {
 			"amqps://" + right + strings.Replace(secure, "localhost", "127.0.0.1", 1) + "/",
 			settings{ca},
-			[]string{"another name", "OUTBOX_TLS_SERVER_NAME"},
+			[]string{"not accepted", "OUTBOX_TLS_SERVER_NAME"},
 		},
 		"nobody":     {"amqp://" + right + nobody + "/", nil, []string{nobody, "host and port"}},
 		"PostgreSQL": {"amqp://" + right + hostOf(t, "TEST_DATABASE_URL") + "/", nil, []string{elsewhere}},

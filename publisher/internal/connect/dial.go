@@ -4,10 +4,12 @@ import (
 	"context"
 	"math/rand/v2"
 	"net"
+	"time"
 )
 
-// Dial connects to a host over TCP. The addresses of the host's name race in a random order. A [net.Dialer] gives each
-// of them two seconds at least, one after the other, so with two that do not answer there was no time for the third.
+// Dial connects to a host over TCP. It tries the addresses of the host's name one after the other, in a random order. A
+// [net.Dialer] gives each of several addresses two seconds at least, in the same order each time, so the third one may
+// never get its turn.
 func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return dial(ctx, net.DefaultResolver.LookupHost, network, address)
 }
@@ -24,22 +26,17 @@ func dial(ctx context.Context, lookup func(context.Context, string) ([]string, e
 		return nil, err
 	}
 	var dialer net.Dialer
-	first := len(hosts) // its error is the same at each try
-	race := Race[net.Conn]{
-		Turns: rand.Perm(len(hosts)),
-		Open: func(ctx context.Context, i int) (net.Conn, error) {
-			return dialer.DialContext(ctx, network, net.JoinHostPort(hosts[i], port))
-		},
-		Drop: func(conn net.Conn) { _ = conn.Close() },
-		Ended: func(i int, failed error) {
-			if i <= first {
-				first, err = i, failed
-			}
-		},
+	if len(hosts) > 1 {
+		dialer.Timeout = time.Second
 	}
-	conn, won := race.Run(ctx)
-	if won {
-		err = nil
+	for _, i := range rand.Perm(len(hosts)) {
+		conn, failed := dialer.DialContext(ctx, network, net.JoinHostPort(hosts[i], port))
+		if failed == nil {
+			return conn, nil
+		}
+		if i == 0 || err == nil { // the error of the first address is the same at each try
+			err = failed
+		}
 	}
-	return conn, err
+	return nil, err
 }

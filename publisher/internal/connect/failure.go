@@ -5,12 +5,10 @@ package connect
 
 import (
 	"cmp"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"net"
-	"os"
 	"syscall"
 	"time"
 
@@ -30,7 +28,6 @@ type Failure struct {
 	Cause   error // nil if Found is complete
 	Remedy  string
 	Login   bool // the failure concerns this client's identity
-	Absent  bool // nothing answers, or the server that answers is starting or shutting down
 }
 
 func (f *Failure) Error() string {
@@ -61,11 +58,6 @@ func Unusable(subject string, err error, remedy string) finding.List {
 	return finding.List{is}
 }
 
-func absent(err error) bool {
-	f, ok := errors.AsType[*Failure](err)
-	return ok && f.Absent
-}
-
 // An Attempt holds what is known of a try to connect, for any kind of broker. One mistake is explained in the same
 // words whatever the broker.
 type Attempt struct {
@@ -73,7 +65,6 @@ type Attempt struct {
 	// Servers is the user's name for the setting that holds the address. Plain and Secure are the URL schemes of that
 	// setting without and with TLS.
 	Servers, Plain, Secure string
-	Ports                  string // hint on the usual ports, in case a wrong one is configured; may be empty
 	Names                  setting.Names
 }
 
@@ -89,13 +80,6 @@ func (a *Attempt) FailedLogin(short, found, remedy string, cause error) *Failure
 	return f
 }
 
-// FailedAbsent returns a failure for a server that does not answer. Tries go on with short pauses then (see Backoff).
-func (a *Attempt) FailedAbsent(short, found, remedy string, cause error) *Failure {
-	f := a.Failed(short, found, remedy, cause)
-	f.Absent = true
-	return f
-}
-
 // Network explains an error that keeps a connection from being made at all. It returns nil for any other error.
 func (a *Attempt) Network(err error) *Failure {
 	_, dns := errors.AsType[*net.DNSError](err)
@@ -104,7 +88,7 @@ func (a *Attempt) Network(err error) *Failure {
 		return a.Failed("unknown host", "its host name cannot be resolved",
 			"correct the host in "+a.Servers+", or the name service", nil)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return a.FailedAbsent("connection refused", "nothing listens there",
+		return a.Failed("connection refused", "nothing listens there",
 			"check that it runs, and host and port in "+a.Servers, nil)
 	case TimedOut(err):
 		return a.Silent()
@@ -115,20 +99,13 @@ func (a *Attempt) Network(err error) *Failure {
 // Silent returns the failure of an attempt that was not answered in time. Another server may be at the address, or one
 // that expects TLS.
 func (a *Attempt) Silent() *Failure {
-	remedy := "check the network, host and port in " + a.Servers + ", and whether it should be " + a.Plain + " or " +
-		a.Secure
-	if a.Ports != "" {
-		remedy += "; " + a.Ports
-	}
-	return a.FailedAbsent("no answer", "it does not answer", remedy, nil)
+	return a.Failed("no answer", "it does not answer", "check the network, host and port in "+a.Servers+
+		", and whether it should be "+a.Plain+" or "+a.Secure, nil)
 }
 
 // TLS explains why there is no TLS session. It returns nil for any other error.
 func (a *Attempt) TLS(err error) *Failure {
-	const untrusted = "certificate not trusted"
 	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
-	name, isName := errors.AsType[x509.HostnameError](err)
-	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
 	_, verification := errors.AsType[*tls.CertificateVerificationError](err)
 	_, isRecord := errors.AsType[tls.RecordHeaderError](err)
 	_, own := errors.AsType[settingsError](err)
@@ -140,15 +117,10 @@ func (a *Attempt) TLS(err error) *Failure {
 		return a.Failed("certificate expired", "its certificate has expired or is not valid yet: it is valid from "+
 			second(invalid.Cert.NotBefore)+" to "+second(invalid.Cert.NotAfter)+" only",
 			"renew it, and compare the clocks", nil)
-	case isName:
-		return a.Failed(untrusted, "its certificate is for another name than "+name.Host,
-			"use the certificate's name in "+a.Servers+", or give it as "+a.Names.Of("TLS.ServerName"), err)
-	case authority:
-		return a.Failed(untrusted, "its certificate is signed by an unknown authority",
-			"give the authority's certificate as "+a.Names.Of("TLS.RootCAs"), err)
-	case isInvalid, verification:
-		return a.Failed(untrusted, "its certificate is not accepted",
-			"check the certificate, "+a.Names.Of("TLS.RootCAs")+" and "+a.Names.Of("TLS.ServerName"), err)
+	case verification: // which says more
+		return a.Failed("certificate not trusted", "its certificate is not accepted", "check that "+a.Servers+" or "+
+			a.Names.Of("TLS.ServerName")+" has the certificate's name, and "+a.Names.Of("TLS.RootCAs")+
+			" its authority", err)
 	case RefusedTLS(err):
 		return a.Refused(err)
 	case isRecord:
@@ -190,16 +162,10 @@ func TLS(settings func() (*tls.Config, error), host string) (*tls.Config, error)
 
 func second(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Stable returns an error that is the same at each try. The read error of a network names a local port, and a wait may
-// be ended by either of two clocks.
+// Stable returns an error that is the same at each try: the read error of a network names a local port.
 func Stable(err error) error {
 	operation, ok := errors.AsType[*net.OpError](err)
-	switch {
-	case !ok:
-		return err
-	case errors.Is(operation.Err, os.ErrDeadlineExceeded):
-		return context.DeadlineExceeded
-	case operation.Op == "read" || operation.Op == "write":
+	if ok && (operation.Op == "read" || operation.Op == "write") {
 		return operation.Err
 	}
 	return err

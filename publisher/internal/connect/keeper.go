@@ -146,7 +146,7 @@ func (k *Keeper[L]) run() {
 		}
 		k.report(none, err)
 		select {
-		case <-time.After(backoff.After(err)):
+		case <-time.After(backoff.Next()):
 		case <-ctx.Done():
 		}
 	}

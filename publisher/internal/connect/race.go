@@ -62,9 +62,7 @@ func (r *Race[C]) Run(ctx context.Context) (conn C, won bool) {
 			case ctx.Err() != nil, !slices.ContainsFunc(r.Turns, func(i int) bool { return !failed[i] }):
 				return conn, false
 			case turn >= len(r.Turns): // the timer gives an address another try
-				if !absent(end.err) {
-					next.Reset(LongestPause) // a server that refuses this client logs that each time
-				}
+				next.Reset(LongestPause) // a server that refuses this client logs that each time
 				continue
 			}
 		}
