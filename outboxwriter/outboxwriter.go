@@ -20,6 +20,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -77,7 +78,7 @@ type Table struct {
 	// Name may have a schema, as in "shop.events"; outbox_messages by default.
 	Name string
 	// Columns are the table's names for id, topic, key, payload, headers and available_at, where they differ: what
-	// OUTBOX_COLUMNS says to the relay. A column that is mapped to "-" is absent.
+	// OUTBOX_COLUMNS says to the relay. The table needs a column only for what some message has.
 	Columns map[string]string
 	// Bytes says that the payload's column is a bytea, which holds any bytes. Otherwise the payload is sent as text.
 	Bytes bool
@@ -88,16 +89,14 @@ const perStatement = 1000
 
 // Insert inserts messages, as the function of this name does.
 func (t Table) Insert(ctx context.Context, tx Tx, messages ...Message) error {
-	for len(messages) > 0 {
-		n := min(len(messages), perStatement)
-		query, args, err := t.Statement(messages[:n]...)
+	for some := range slices.Chunk(messages, perStatement) {
+		query, args, err := t.Statement(some...)
 		if err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, query, args...); err != nil {
 			return fmt.Errorf("insert into the outbox: %w", err)
 		}
-		messages = messages[n:]
 	}
 	return nil
 }
@@ -108,90 +107,66 @@ var ErrMessage = errors.New("not a message for this outbox")
 // columns are the columns that an application writes, by their names in the recommended table.
 var columns = [...]string{"topic", "payload", "id", "key", "headers", "available_at"}
 
-// values returns a message's values in the order of columns, nil for those that are left to the column's default.
-func (t Table) values(m *Message) (v [len(columns)]any, err error) {
-	if m.Topic == "" {
-		return v, errors.New("it has no topic")
-	}
-	v[0] = m.Topic
+// values returns a message's values by column, without those that are left to the column's default.
+func (t Table) values(m *Message) map[string]any {
+	v := map[string]any{"topic": m.Topic}
 	switch {
 	case m.Payload == nil:
 	case t.Bytes:
-		v[1] = m.Payload
+		v["payload"] = m.Payload
 	default:
-		v[1] = string(m.Payload) // drivers send bytes to a JSON column as those of a bytea
+		v["payload"] = string(m.Payload) // drivers send bytes to a JSON column as those of a bytea
 	}
 	if m.ID != "" {
-		v[2] = m.ID
+		v["id"] = m.ID
 	}
 	if m.Key != "" {
-		v[3] = m.Key
+		v["key"] = m.Key
 	}
 	if len(m.Headers) > 0 {
-		object, err := json.Marshal(m.Headers)
-		if err != nil {
-			return v, fmt.Errorf("headers: %w", err)
-		}
-		v[4] = string(object)
+		object, _ := json.Marshal(m.Headers) // texts can always be written
+		v["headers"] = string(object)
 	}
 	if !m.NotBefore.IsZero() {
-		v[5] = m.NotBefore.UTC() // a column without a time zone holds UTC
+		v["available_at"] = m.NotBefore.UTC() // a column without a time zone holds UTC
 	}
-	return v, nil
+	return v
 }
 
 // Statement returns the statement that inserts messages, and its arguments, for clients with a transaction of their own
-// kind. It takes at most 10,000 messages. A column for which no message has a value is left out.
+// kind. It takes at least one message, and at most 10,000. A column for which no message has a value is left out.
 func (t Table) Statement(messages ...Message) (query string, args []any, err error) {
-	if len(messages) == 0 || len(messages) > 10_000 {
-		return "", nil, fmt.Errorf("%w: %d messages in a statement; give 1 to 10,000", ErrMessage, len(messages))
-	}
-	rows := make([][len(columns)]any, len(messages))
-	var used [len(columns)]bool
+	rows, used := make([]map[string]any, len(messages)), map[string]bool{}
 	for i := range messages {
-		if rows[i], err = t.values(&messages[i]); err != nil {
-			return "", nil, fmt.Errorf("%w: message %d: %w", ErrMessage, i+1, err)
+		if messages[i].Topic == "" {
+			return "", nil, fmt.Errorf("%w: message %d: it has no topic", ErrMessage, i+1)
 		}
-		for j, value := range rows[i] {
-			used[j] = used[j] || value != nil
+		rows[i] = t.values(&messages[i])
+		for name := range rows[i] {
+			used[name] = true
 		}
 	}
-	var names []string
-	var taken []int // indexes of columns
-	for j, name := range columns {
-		if !used[j] {
-			continue
+	var taken, names, lines []string
+	for _, name := range columns {
+		if used[name] {
+			taken, names = append(taken, name), append(names, quote(cmp.Or(t.Columns[name], name)))
 		}
-		if mapped, ok := t.Columns[name]; ok {
-			name = mapped
-		}
-		if name == "-" {
-			return "", nil, fmt.Errorf("%w: the table has no column for %s", ErrMessage, columns[j])
-		}
-		names, taken = append(names, quote(name)), append(taken, j)
 	}
-	lines, places := make([]string, len(rows)), make([]string, len(taken))
-	for i, row := range rows {
-		for k, j := range taken {
-			if places[k] = "default"; row[j] != nil {
-				args = append(args, row[j])
-				places[k] = fmt.Sprintf("$%d", len(args))
+	for _, row := range rows {
+		var places []string
+		for _, name := range taken {
+			if value, given := row[name]; given {
+				args = append(args, value)
+				places = append(places, fmt.Sprintf("$%d", len(args)))
+			} else {
+				places = append(places, "default")
 			}
 		}
-		lines[i] = "(" + strings.Join(places, ", ") + ")"
+		lines = append(lines, "("+strings.Join(places, ", ")+")")
 	}
-	query = fmt.Sprintf("insert into %s (%s) values "+
-		"%s", t.quoted(), strings.Join(names, ", "), strings.Join(lines, ", "))
+	table := strings.ReplaceAll(quote(cmp.Or(t.Name, "outbox_messages")), ".", `"."`) // with its schema
+	query = "insert into " + table + " (" + strings.Join(names, ", ") + ") values " + strings.Join(lines, ", ")
 	return query, args, nil
-}
-
-// quoted returns the quoted name of the table.
-func (t Table) quoted() string {
-	first, second, both := strings.Cut(cmp.Or(t.Name, "outbox_messages"), ".")
-	if !both {
-		return quote(first)
-	}
-	return quote(first) + "." + quote(second)
 }
 
 func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
