@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -52,39 +51,44 @@ func (c *changing) apply(cmd *cobra.Command, chosen operate.Selection, settings 
 func (c *changing) applyOnce(cmd *cobra.Command, chosen operate.Selection, channel string, o *operate.Outbox) (
 	result operate.Result, more bool, err error,
 ) {
-	ctx, change := cmd.Context(), c.change
+	ctx, problems, change := cmd.Context(), cmd.ErrOrStderr(), c.change
 	choice, err := o.Choose(ctx, change, chosen)
 	if err != nil {
 		return result, false, err
 	}
 	defer choice.Close(ctx)
-	what := rows(choice.Rows())
+	what := rows(choice.Rows)
 	if choice.More() {
 		what = "at least " + what
 	}
-	noteAbsent(cmd.ErrOrStderr(), chosen.IDs, choice.Rows())
-	if e := o.Strangers(); e != nil && change.Deletes && choice.Rows() > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "no row is deleted, as with --keep: %v\n", e)
+	if e := o.Strangers(); e != nil && change.Deletes && choice.Rows > 0 {
+		fmt.Fprintf(problems, "no row is deleted, as with --keep: %v\n", e)
 	}
 	if c.dryRun {
 		err := choice.Each(ctx, func(row operate.Chosen) error { return c.print(cmd, row) })
 		if err == nil {
-			fmt.Fprintf(cmd.ErrOrStderr(), "would %s %s; nothing was changed\n", change.Verb, what)
+			fmt.Fprintf(problems, "would %s %s; nothing was changed\n", change.Verb, what)
 		}
 		return result, false, err
 	}
-	if choice.Rows() > 1 {
-		if err := c.confirm(ctx, cmd, change.Verb, what); err != nil {
-			return result, false, err
+	if choice.Rows > 1 && !c.yes {
+		// A script that forgot --yes must fail at once rather than wait for ever.
+		if !isTerminal(cmd.InOrStdin()) {
+			return result, false, usageError(fmt.Errorf("this would %s %s, but there is no terminal for confirmation; "+
+				"use --yes, or --dry-run to list them", change.Verb, what))
+		}
+		if !ask(ctx, cmd.InOrStdin(), problems, change.Verb+" "+what+"?") {
+			return result, false, errors.New("nothing was changed")
 		}
 	}
-	bar := &progressBar{out: cmd.ErrOrStderr(), on: isTerminal(cmd.ErrOrStderr()), total: choice.Rows()}
-	waits := func(what string) {
-		bar.clear()
-		fmt.Fprintf(cmd.ErrOrStderr(), "waiting: %s\n", what)
-	}
+	bar := &progressBar{out: problems, on: isTerminal(problems), total: choice.Rows}
 	result, err = choice.Apply(ctx, channel, operate.Progress{
-		Done: bar.show, Waits: waits, Row: func(row operate.Chosen) error {
+		Done: bar.show,
+		Waits: func(what string) {
+			bar.clear()
+			fmt.Fprintf(problems, "waiting: %s\n", what)
+		},
+		Row: func(row operate.Chosen) error {
 			if !c.json {
 				return nil
 			}
@@ -93,32 +97,11 @@ func (c *changing) applyOnce(cmd *cobra.Command, chosen operate.Selection, chann
 		},
 	})
 	bar.clear()
-	if err != nil && result.Changed > 0 {
-		err = fmt.Errorf("%w; %s changed before; run the command again for the others", err, rows(result.Changed))
-	}
-	if err != nil {
-		return result, false, err
-	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", change.Done, rows(result.Changed))
-	if result.Left > 0 {
+	fmt.Fprintf(problems, "%s: %s\n", change.Done, rows(result.Changed))
+	if err == nil && result.Left > 0 {
 		err = unfinishedError(fmt.Errorf("stopped with %s left; run the command again for them", rows(result.Left)))
 	}
 	return result, choice.More() && result.Changed > 0, err
-}
-
-// confirm asks whether rows are to be changed, unless the flags say so. Without a terminal nobody could answer: a
-// script that forgot --yes must fail at once rather than wait for ever.
-func (c *changing) confirm(ctx context.Context, cmd *cobra.Command, verb, what string) error {
-	switch {
-	case c.yes:
-		return nil
-	case !isTerminal(cmd.InOrStdin()):
-		return usageError(fmt.Errorf("this would %s %s, but there is no terminal for confirmation; use --yes, or "+
-			"--dry-run to list them", verb, what))
-	case !ask(ctx, cmd.InOrStdin(), cmd.ErrOrStderr(), verb+" "+what+"?"):
-		return errors.New("nothing was changed")
-	}
-	return nil
 }
 
 func (c *changing) print(cmd *cobra.Command, row operate.Chosen) error {

@@ -70,7 +70,7 @@ func TestFailedCommands(t *testing.T) {
 		{"failed list", 0, "61 lines", "", 60},
 		{"failed list --json --topic topic1,topic2", 0, "40 lines", "", 60},
 		{"failed list --since 61m", 0, "31 lines", "", 60},
-		{"failed list --limit 5", 0, "6 lines", "there are more rows than 5: choose fewer, or give --limit 0 for all\n", 60},
+		{"failed list --limit 5", 0, "6 lines", "there may be more than 5 rows: --limit 0 lists all\n", 60},
 		{"failed show " + one, 0, `{"n": 1}`, "", 60},
 		{"failed show --json --id " + one, 0, `"payload":"{\"n\": 1}"`, "", 60},
 		{"failed retry --dry-run --topic topic1", 0, "20 lines", "would retry 20 rows; nothing was changed\n", 60},
@@ -88,7 +88,7 @@ func TestFailedCommands(t *testing.T) {
 		{"failed discard --id 7", 2, "0 lines", "outbox-relay: --id: an id is not of the type of the table's ids", 0},
 		{
 			"failed list --destination audit", 2, "0 lines",
-			"outbox-relay: --destination: there is no destination \"audit\"; there are default\n",
+			"outbox-relay: --destination: OUTBOX_DESTINATIONS has no \"audit\"\n",
 			0,
 		},
 	} {
@@ -167,18 +167,12 @@ func TestEmptySelection(t *testing.T) {
 	}
 }
 
-// TestSelectionWithoutRows checks that a selection that can match nothing, or excludes nothing, is a mistake.
+// TestSelectionWithoutRows checks that a selection that excludes nothing is a mistake.
 func TestSelectionWithoutRows(t *testing.T) {
 	_, env := failedRows(t)
 	for _, c := range []struct{ flags, want string }{
-		{"--topic !", `--topic holds the empty pattern "!": name after it the topics to leave out`},
-		{"--topic x --topic topic1,!", `--topic holds the empty pattern "!": name after it the topics to leave out`},
-		{"--since 1h --until 2h", "--since 1h is not before --until 2h, so no row can match"},
-		{
-			"--since 2026-03-01T12:00:00Z --until 2026-03-01T12:00:00Z",
-			"--since 2026-03-01T12:00:00Z is not before --until 2026-03-01T12:00:00Z, " +
-				"so no row can match",
-		},
+		{"--topic !", `--topic holds the empty pattern "!": name a topic after it`},
+		{"--topic x --topic topic1,!", `--topic holds the empty pattern "!": name a topic after it`},
 	} {
 		for _, command := range []string{
 			"failed list", "failed discard --yes", "replay --yes", "prune --older-than 0 --yes",

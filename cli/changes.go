@@ -69,10 +69,8 @@ func (p *program) replayCommand() *cobra.Command {
 		Short: "Publish relayed rows again",
 		Long: `Publish relayed rows again, with the same message ids: relayed_at is cleared. Discarded rows are left
 alone. The rows of a key are published in their order among themselves, but after younger rows that were relayed before.
-Ids may also be given as arguments.
-
-JetStream drops a message that it has stored within the duplicate window of the stream (two minutes by default): such
-a row is marked as relayed again, and nothing is stored.
+JetStream drops a message that it has stored within the duplicate window of the stream. Ids may also be given as
+arguments.
 `,
 		Example: `  outbox-relay replay --topic order.placed --since 2026-03-01T12:00:00Z --dry-run`,
 	}, "that were relayed", func() (operate.Change, error) { return operate.Replay(), nil })
@@ -91,20 +89,16 @@ func (p *program) pruneCommand() *cobra.Command {
 		Use:   "prune --older-than D",
 		Short: "Delete rows that every destination has done",
 		Long: `Delete rows that every destination has done and whose age exceeds --older-than, in small transactions
-with pauses between them. OUTBOX_PRUNE_AFTER does the same within run. Whole partitions are dropped by the function that
-outbox-relay schema --partitioned prints.
-
-prune reads along an index on inserted_at or relayed_at, and the whole table if it has neither; OUTBOX_PRUNE_AFTER
-then deletes nothing from a large table, and the log names the missing index. prune deletes nothing while the table
-has state columns of a destination that is not configured.
+with pauses between them. It reads along an index on inserted_at or relayed_at, and the whole table if it has neither.
+It deletes nothing while the table has state columns of a destination that is not configured. OUTBOX_PRUNE_AFTER does
+the same within run.
 `,
 		Example: `  outbox-relay prune --older-than 7d --yes
   outbox-relay prune --older-than 30d --failed --topic 'audit.*' --dry-run`,
 		Args: cobra.NoArgs,
 	}, "inserted", func() (operate.Change, error) {
 		if older < 0 {
-			return operate.Change{}, errors.New("prune requires --older-than D, the time since rows were done, such " +
-				"as 7d")
+			return operate.Change{}, errors.New("prune requires --older-than D, such as 7d")
 		}
 		return operate.Prune(time.Duration(older), failed), nil
 	})

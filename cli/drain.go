@@ -23,9 +23,6 @@ be reached to count them. drain serves no HTTP. It is meant for Jobs.`,
 		if !cmd.Flags().Changed("timeout") {
 			timeout = config.Duration(c.StopTimeout)
 		}
-		if timeout <= 0 {
-			return usageError(errors.New("--timeout must be more than 0"))
-		}
 		a, err := p.assemble(cmd.Context(), c, cmd.OutOrStdout(), newLogger(cmd.ErrOrStderr(), c))
 		if err != nil {
 			return usageError(err)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -28,8 +29,7 @@ too.`,
   outbox-relay failed discard --id 0194c6fc-2a8e-7d3b-9c1f-5b7e2f0a4d61 --keep --reason 'sent by hand'`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return usageError(errors.New("failed requires one of list, show, retry and discard; see outbox-relay " +
-				"failed --help"))
+			return usageError(errors.New("failed requires one of list, show, retry and discard"))
 		},
 	}
 	cmd.AddCommand(p.listing(&cobra.Command{
@@ -59,17 +59,11 @@ func (p *program) listing(cmd *cobra.Command, content bool) *cobra.Command {
 	return p.selecting(config.NeedDatabase, cmd, "that failed", func(cmd *cobra.Command, selected operate.Selection,
 		_ *config.Config, o *operate.Outbox,
 	) error {
-		most := int64(math.MaxInt64)
-		if limit > 0 {
-			most = int64(limit) + 1 // shows whether there are more rows
-		}
+		most := cmp.Or(int64(limit), math.MaxInt64)
 		found := int64(0)
 		out.out = cmd.OutOrStdout()
 		err := o.Failed(cmd.Context(), selected, most, content, func(row operate.FailedRow) error {
-			switch found++; {
-			case found == most: // not shown
-				return nil
-			case content && !out.json:
+			if found++; content && !out.json {
 				return showFailed(out.out, row)
 			}
 			return out.print(row, printable.Text(row.ID), row.Destination, printable.Cut(row.Topic, topicWidth),
@@ -78,10 +72,8 @@ func (p *program) listing(cmd *cobra.Command, content bool) *cobra.Command {
 		if err := errors.Join(err, out.end()); err != nil {
 			return err
 		}
-		noteAbsent(cmd.ErrOrStderr(), selected.IDs, found)
 		if found == most {
-			fmt.Fprintf(cmd.ErrOrStderr(), "there are more rows than %d: choose fewer, or give --limit 0 for all\n",
-				limit)
+			fmt.Fprintf(cmd.ErrOrStderr(), "there may be more than %s: --limit 0 lists all\n", rows(found))
 		}
 		if content && found == 0 && len(selected.IDs) > 0 {
 			return errors.New("no failed row has such an id; outbox-relay status --id shows where a row is")
@@ -92,30 +84,26 @@ func (p *program) listing(cmd *cobra.Command, content bool) *cobra.Command {
 
 // showFailed prints a row in full.
 func showFailed(out io.Writer, row operate.FailedRow) error {
-	inserted := "-"
-	if row.InsertedAt != nil {
-		inserted = row.InsertedAt.UTC().Format(time.RFC3339Nano)
-	}
-	var cells [][]string
 	for _, field := range [][2]string{
 		{"id", row.ID},
 		{"destination", row.Destination},
 		{"topic", row.Topic},
 		{"key", optional(row.Key)},
 		{"attempt", optional(row.Attempt)},
-		{"inserted at", inserted},
-		{"failed at", row.FailedAt.UTC().Format(time.RFC3339Nano)},
+		{"inserted at", optional(row.InsertedAt)},
+		{"failed at", row.FailedAt.String()},
 		{"last error", optional(row.LastError)},
 		{"headers", optional(row.Headers)},
 		{"payload", optional(row.Payload)},
 	} {
 		name := field[0]
 		for part := range strings.SplitSeq(strings.ReplaceAll(field[1], "\t", " "), "\n") {
-			cells = append(cells, []string{name, printable.Text(part)})
+			fmt.Fprintf(out, "%-12s %s\n", name, printable.Text(part))
 			name = ""
 		}
 	}
-	return writeColumns(out, append(cells, []string{""}))
+	_, err := fmt.Fprintln(out)
+	return err
 }
 
 // optional formats a value that may be missing.

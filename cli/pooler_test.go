@@ -16,7 +16,7 @@ import (
 
 // TestCommandsThroughPooler runs every command that asks the database with nothing but PgBouncer in transaction mode,
 // whose sessions have settings for other programs. Other clients keep it busy, so that a transaction seldom gets the
-// server session of the last one.
+// server session of the last one. Commands that need a list of rows, or locks, say that they need a session.
 func TestCommandsThroughPooler(t *testing.T) {
 	s := pgtest.NewHostileDatabase(t)
 	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
@@ -26,6 +26,7 @@ func TestCommandsThroughPooler(t *testing.T) {
 			case when n % 2 = 0 then now() - interval '1 hour' end,
 			case when n % 2 = 1 then now() - interval '1 hour' end
 		from generate_series(1, 3000) n`)
+	s.Exec(t, `insert into outbox_messages (topic, payload) values ('pending', '\x00')`)
 	direct, err := url.Parse(s.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -63,14 +64,10 @@ func TestCommandsThroughPooler(t *testing.T) {
 		{"status --json", 0, `"failed": 1500`}, // in server sessions of the first one
 		{"failed list --limit 0 --json", 0, `"topic":"topic4"`},
 		{"failed show --limit 1", 0, `\x00ff`},
-		{"failed retry --dry-run", 0, "would retry 1500 rows"},
-		{"failed retry --yes --topic topic0", 0, "retried: 500 rows"},
-		{"failed discard --yes --topic topic2", 0, "discarded: 500 rows"},
-		{"failed discard --yes --topic topic4 --keep --reason x", 0, "discarded: 500 rows"},
-		{"replay --yes --topic topic1", 0, "replayed: 500 rows"},
-		{"prune --yes --older-than 1m --topic topic3", 0, "deleted: 500 rows"},
-		{"verify --since 2h --topic topic5", 1, "500 rows missing"},
-		{"drain --timeout 10s", 3, "0 (the connection for ownership goes through a transaction pooler"},
+		{"failed retry --dry-run", 1, "set OUTBOX_DATABASE_DIRECT_URL"},
+		{"replay --yes --topic topic1", 1, "set OUTBOX_DATABASE_DIRECT_URL"},
+		{"verify --since 2h --topic topic5", 1, "set OUTBOX_DATABASE_DIRECT_URL"},
+		{"drain --timeout 10s", 3, "1 (the connection for ownership goes through a transaction pooler"},
 	} {
 		status, out, errs := execute(t, env, strings.Fields(c.args)...)
 		if all := out + errs; status != c.status || !strings.Contains(all, c.want) {

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -52,13 +51,9 @@ func (p *program) selecting(needs config.Needs, cmd *cobra.Command, when string,
 		if err != nil {
 			return usageError(err)
 		}
-		var known []string
-		for _, d := range c.Destinations {
-			known = append(known, d.Name)
-		}
-		if chosen.Destination != "" && !slices.Contains(known, chosen.Destination) {
-			return usageError(fmt.Errorf("--destination: there is no destination %q; there are %s", chosen.Destination,
-				strings.Join(known, ", ")))
+		known := func(d config.Destination) bool { return d.Name == chosen.Destination }
+		if chosen.Destination != "" && !slices.ContainsFunc(c.Destinations, known) {
+			return usageError(fmt.Errorf("--destination: OUTBOX_DESTINATIONS has no %q", chosen.Destination))
 		}
 		o, err := openOutbox(cmd.Context(), c)
 		if err == nil {
@@ -93,18 +88,13 @@ func (s *selection) chosen(cmd *cobra.Command) (chosen operate.Selection, err er
 		}
 	}
 	if slices.Contains(chosen.Topics, "!") {
-		return chosen, usageError(errors.New("--topic holds the empty pattern \"!\": name after it the topics to " +
-			"leave out"))
+		return chosen, usageError(errors.New(`--topic holds the empty pattern "!": name a topic after it`))
 	}
 	if chosen.Since, err = moment(cmd, "since", s.since); err != nil {
 		return chosen, usageError(err)
 	}
 	if chosen.Until, err = moment(cmd, "until", s.until); err != nil {
 		return chosen, usageError(err)
-	}
-	if given("since") && given("until") && !chosen.Since.Before(chosen.Until) {
-		return chosen, usageError(fmt.Errorf("--since %s is not before --until %s, so no row can match", s.since,
-			s.until))
 	}
 	return chosen, nil
 }
@@ -125,26 +115,21 @@ func moment(cmd *cobra.Command, flag, text string) (at time.Time, err error) {
 	return time.Now().Add(-time.Duration(ago)), nil
 }
 
-// noteAbsent reports that rows were chosen by their ids, and that there are fewer of them in the state that the command
-// is about: an id may be mistyped, or its row was changed before.
-func noteAbsent(problems io.Writer, ids []string, found int64) {
-	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
-	if absent := int64(len(ids)) - found; absent > 0 {
-		fmt.Fprintf(problems, "ids without a row that fits: %d of %d\n", absent, len(ids))
-	}
-}
-
 // explained adds to a command's error which rights its role lacks, and turns mistakes in a selection into usage errors.
 func explained(err error, cmd *cobra.Command, chosen operate.Selection) error {
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "42501" { // insufficient_privilege
+	const insufficientPrivilege, invalidText, outOfRange = "42501", "22P02", "22003"
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case !ok:
+		return err
+	case e.Code == insufficientPrivilege:
 		purpose := "operate"
 		if cmd.Name() == "prune" {
 			purpose = "prune"
 		}
 		return fmt.Errorf("%w: let the table's owner run what `outbox-relay grants --role ROLE --for %s` prints, with "+
 			"the role of OUTBOX_DATABASE_URL", err, purpose)
-	}
-	if len(chosen.IDs) > 0 && operate.WrongID(err) {
+	case len(chosen.IDs) > 0 && (e.Code == invalidText || e.Code == outOfRange):
 		return usageError(fmt.Errorf("--id: an id is not of the type of the table's ids: %w", err))
 	}
 	return err

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -26,11 +25,9 @@ func (p *program) statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show waiting rows by destination and topic, and the replicas; with --id where a row is",
 		Long: `Show the rows that are due, scheduled, waiting for a retry, held and failed, by destination and topic,
-how long the oldest has been due, and the replicas with their shards. Counts stop at 10001, and cost the same with any
-backlog. With --id, status shows where these rows are, and why. It changes nothing.
-
-Which rows are held, and why, only a running relay knows: status asks the one on this host (OUTBOX_HTTP_ADDR), and
-leaves this part out if there is none. The other flags restrict which of the examined rows are counted.
+how long the oldest has been due, and the replicas with their shards. Counts stop at 10001. With --id, status shows
+where these rows are, and why. Which rows are held, and why, only a running relay knows: status asks the one on this
+host (OUTBOX_HTTP_ADDR), and leaves this part out if there is none.
 ` + selectionHelp,
 		Example: `  outbox-relay status --watch
   outbox-relay status --json | jq '.destinations[] | {name, due, failed, oldest_age_seconds}'
@@ -111,35 +108,28 @@ func askLocal(ctx context.Context, c *config.Config, r *operate.Report) {
 	if err == nil {
 		err = json.Unmarshal(body, &known)
 	}
-	switch {
-	case err != nil && !c.StatusPage:
-		r.Note("what is held, and why, only a running relay knows, and OUTBOX_STATUS_PAGE=off keeps it from answering")
-	case err != nil:
+	if err == nil && known.Table != r.Table {
+		err = fmt.Errorf("that of table %s does", known.Table)
+	}
+	if err != nil {
 		r.Note(fmt.Sprintf("what is held, and why, only a running relay knows, and none answers at "+
-			"OUTBOX_HTTP_ADDR=%s: run this beside one (%s)", c.HTTPAddr, errtext.Line(err)))
-	case known.Table != r.Table:
-		r.Note(fmt.Sprintf("what is held, and why, is not known: the relay at OUTBOX_HTTP_ADDR=%s is that of table %s",
-			c.HTTPAddr, known.Table))
-	default:
-		r.Process = known.Process
-		for _, d := range known.Destinations {
-			for i := range r.Destinations {
-				if mine := &r.Destinations[i]; mine.Name == d.Name && d.Process != nil {
-					mine.AddProcess(d.Process) // the relay may have had no time to count the rows counted here
-				}
+			"OUTBOX_HTTP_ADDR=%s: run this beside one without OUTBOX_STATUS_PAGE=off (%s)", c.HTTPAddr,
+			errtext.Line(err)))
+		return
+	}
+	r.Process = known.Process
+	for _, d := range known.Destinations {
+		for i := range r.Destinations {
+			if mine := &r.Destinations[i]; mine.Name == d.Name && d.Process != nil {
+				mine.AddProcess(d.Process) // the relay may have had no time to count the rows counted here
 			}
 		}
 	}
 }
 
-// frame returns what replaces the last frame on a terminal and erases the rest of it. Lines for which there is no room
-// are left out at the end.
+// frame returns what replaces the last frame on a terminal and erases the rest of it. The lines at the end for which
+// there is no room are left out.
 func frame(text string, height int) string {
-	lines := slices.Collect(strings.Lines(text))
-	if room := max(height-1, 1); len(lines) > room { // one line is the cursor's
-		more := len(lines) - room + 1
-		lines = append(lines[:room-1], fmt.Sprintf("… %d more lines in a higher terminal, or without --watch\n",
-			more))
-	}
-	return "\x1b[H" + strings.ReplaceAll(strings.Join(lines, ""), "\n", "\x1b[K\r\n") + "\x1b[J"
+	lines := strings.SplitAfter(text, "\n")
+	return "\x1b[H\x1b[K" + strings.Join(lines[:min(len(lines), height-1)], "\x1b[K") + "\x1b[J"
 }

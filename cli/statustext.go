@@ -25,13 +25,9 @@ func statusText(r operate.Report) string {
 	rows := [][]string{{"\nDESTINATION", "DUE", "RETRYING", "SCHEDULED", "HELD", "FAILED", "OLDEST", "STATE"}}
 	topics := [][]string{{"\nDESTINATION", "TOPIC", "DUE", "RETRYING", "SCHEDULED", "FAILED", "OLDEST"}}
 	line := func(name string, b operate.Backlog, held, state string) {
-		oldest := b.OldestAgeSeconds
-		if b.Due == nil || *b.Due == 0 {
-			oldest = nil
-		}
 		rows = append(rows, []string{
 			name, number(b, b.Due, "due"), number(b, b.Retrying, "due"), number(b, b.Scheduled, "scheduled"), held,
-			number(b, b.Failed, "failed"), age(oldest), state,
+			number(b, b.Failed, "failed"), age(b.OldestAgeSeconds), state,
 		})
 		shown := b.Topics[:min(len(b.Topics), shownTopics)]
 		for _, t := range shown {
@@ -94,16 +90,15 @@ func writeOwnership(w *strings.Builder, o *operate.Ownership) {
 
 // shardsOf describes who owns shards.
 func shardsOf(s operate.Shares) string {
-	text, separator := fmt.Sprintf("shards owned: %d of %d", s.Owned, s.Shards), "  by replica: "
+	text := fmt.Sprintf("shards owned: %d of %d", s.Owned, s.Shards)
 	if s.Unowned > 0 {
 		text = "! " + text
 	}
 	for _, replica := range s.Replicas {
-		text += fmt.Sprintf("%s%d (backend %d)", separator, replica.Shards, replica.Backend)
+		text += fmt.Sprintf("  %d by backend %d", replica.Shards, replica.Backend)
 		if !replica.CanPublish {
-			text += " cannot publish to all of " + printable.Text(strings.Join(replica.CannotPublishTo, ", "))
+			text += ", which cannot publish to " + printable.Text(strings.Join(replica.CannotPublishTo, ", "))
 		}
-		separator = ", "
 	}
 	return text
 }
@@ -116,23 +111,12 @@ func stateOf(d operate.Destination) string {
 		return "?"
 	case p.Paused:
 		return "paused"
-	case !p.Up && d.BestEffort:
-		return "down (best effort): " + printable.Text(p.Reason)
 	case !p.Up:
 		return "down: " + printable.Text(p.Reason)
 	case len(p.Holds) > 0:
 		return "up, with something held"
 	}
-	return "up" + rateOf(p)
-}
-
-// rateOf returns how many rows a relay has published in the last half a minute that is over, if it did.
-func rateOf(p *operate.DestinationProcess) string {
-	if len(p.History) < 2 {
-		return ""
-	}
-	last := p.History[len(p.History)-2]
-	return fmt.Sprintf(" (%.0f/s by the relay on this host)", float64(last.Relayed)/last.Seconds)
+	return "up"
 }
 
 // troubles returns what is held, which checks of the relay on this host have failed, and what keeps rows from being
@@ -142,11 +126,7 @@ func troubles(r operate.Report) (all []string) {
 		if d.Process == nil {
 			continue
 		}
-		for i, h := range d.Process.Holds {
-			if i == shownTopics {
-				all = append(all, fmt.Sprintf("%d more of destination %s are held", len(d.Process.Holds)-i, d.Name))
-				break
-			}
+		for _, h := range d.Process.Holds {
 			all = append(all, fmt.Sprintf("%s is held since %s (%s): %s", h.What, h.Since.UTC().Format(time.RFC3339),
 				h.Reason, h.Error))
 		}
@@ -199,21 +179,15 @@ func heldFor(p *operate.DestinationProcess, topic *string) string {
 	return ""
 }
 
-// age formats a number of seconds in a short form.
+// age formats a number of seconds.
 func age(seconds *float64) string {
 	if seconds == nil {
 		return "-"
 	}
 	// It may be millennia.
 	d := time.Duration(min(*seconds, math.MaxInt64/float64(2*time.Second)) * float64(time.Second))
-	switch {
-	case d >= 48*time.Hour:
-		return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
-	case d >= time.Hour:
-		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
-	case d >= time.Minute:
-		return d.Round(time.Second).String()
-	default:
+	if d < time.Minute {
 		return d.Round(100 * time.Millisecond).String()
 	}
+	return d.Round(time.Second).String()
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"golang.org/x/term"
 )
@@ -18,15 +17,13 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// heightOf returns the number of lines of a terminal.
+// heightOf returns the number of lines of a terminal, a usual one if the terminal does not say it.
 func heightOf(stream any) int {
-	const usual = 40
-	if file, ok := stream.(*os.File); ok {
-		if _, height, err := term.GetSize(int(file.Fd())); err == nil && height > 0 {
-			return height
-		}
+	file, _ := stream.(*os.File) // the descriptor of no file is invalid
+	if _, height, err := term.GetSize(int(file.Fd())); err == nil && height > 1 {
+		return height
 	}
-	return usual
+	return 40
 }
 
 // progressBar shows the number of rows that are done on a terminal. On other outputs it shows nothing.
@@ -34,24 +31,19 @@ type progressBar struct {
 	out   io.Writer
 	on    bool
 	total int64
-	shown time.Time
-	text  string
 }
 
-// show shows the number, at most a few times a second.
 func (b *progressBar) show(done int64) {
-	const often = 100 * time.Millisecond
-	if !b.on || time.Since(b.shown) < often && done != b.total {
-		return
+	if b.on {
+		fmt.Fprintf(b.out, "\r%d of %s", done, rows(b.total))
 	}
-	b.shown, b.text = time.Now(), fmt.Sprintf("%d of %s", done, rows(b.total))
-	fmt.Fprint(b.out, "\r"+b.text)
 }
 
 // clear erases the bar, so that something else can be written in its place.
 func (b *progressBar) clear() {
-	fmt.Fprint(b.out, strings.Repeat("\b \b", len(b.text)))
-	b.text = ""
+	if b.on {
+		fmt.Fprint(b.out, "\r\x1b[K")
+	}
 }
 
 // ask asks the user a question, and reports whether the answer is yes. The end of ctx counts as no.

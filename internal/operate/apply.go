@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/internal/pgsession"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -71,10 +69,8 @@ func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (
 		var last []Chosen // the rows with the last order value, which are changed when those before them are relayed
 		if err == nil {
 			err = c.chunks(ctx, p, func(rows []Chosen) error {
-				at := slices.IndexFunc(rows, func(row Chosen) bool {
-					return end != nil && row.order != nil && *row.order == *end
-				})
-				if at >= 0 {
+				at := slices.IndexFunc(rows, func(row Chosen) bool { return row.order == end })
+				if end != "" && at >= 0 {
 					rows, last = rows[:at], append(last, rows[at:]...)
 				}
 				return apply(p.set, rows)
@@ -87,14 +83,10 @@ func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (
 			err = apply(p.set, last)
 		}
 		if err != nil && ctx.Err() == nil {
-			if !pgsession.IsOwn(c.conn) && errors.Is(err, context.DeadlineExceeded) {
-				err = fmt.Errorf("%w; the list of rows keeps a session of the pooler: let the pooler have two for "+
-					"this database and role (default_pool_size), or set OUTBOX_DATABASE_DIRECT_URL", err)
-			}
 			return result, err
 		}
 	}
-	result.Left = c.rows - seen
+	result.Left = c.Rows - seen
 	return result, nil
 }
 
@@ -117,7 +109,7 @@ func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel stri
 	var locked int64
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*changeTime)
 	defer cancel()
-	err := c.outbox.within(ctx, limits{statement: changeTime, lock: changeTime / 2}, func(tx pgx.Tx) error {
+	err := c.outbox.within(ctx, limits{statement: changeTime}, func(tx pgx.Tx) error {
 		do := func(how, file, name, text string, parameters ...any) error {
 			found, err := tx.Query(ctx, n.Text(file, "still", change.still(o, n), name, text), parameters...)
 			if err != nil {
@@ -164,10 +156,10 @@ func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel stri
 		return fmt.Errorf("%s rows: %w", change.Verb, err)
 	}
 	result.Changed, result.Locked = result.Changed+int64(len(changed)), result.Locked+locked
+	if progress.Row == nil {
+		return nil
+	}
 	for _, row := range changed {
-		if progress.Row == nil {
-			break
-		}
 		if err := progress.Row(row); err != nil {
 			return err
 		}

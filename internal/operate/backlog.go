@@ -16,14 +16,14 @@ import (
 // set of destinations may take as long as patience; counts that could not be taken are listed among the problems. The
 // error is about the database; the report then holds what was found before it.
 func (o *Outbox) ReportOf(ctx context.Context, selection Selection, patience time.Duration) (Report, error) {
-	picks, err := o.pick(selection, everyRow, nil)
+	picks, err := o.pick(selection, everyRow)
 	if err != nil {
 		return Report{}, err
 	}
 	r := Report{At: time.Now().UTC(), Table: o.Views[0].Name(), Limit: outbox.CountCap, Problems: []string{}}
-	for i, n := range o.Views {
-		if slices.ContainsFunc(picks, func(p pick) bool { return slices.Contains(p.set.views, i) }) {
-			r.Destinations = append(r.Destinations, NewDestination(n.View().Name, n.View().Optional))
+	for _, n := range o.Views {
+		if v := n.View(); selection.Destination == "" || selection.Destination == v.Name {
+			r.Destinations = append(r.Destinations, NewDestination(v.Name, v.Optional))
 		}
 	}
 	for _, p := range o.parts(picks, patience) {
@@ -50,7 +50,7 @@ type part struct {
 	ask func(context.Context) (add func(*Report), err error) // also with an error, add adds what was found to a report
 	add func(*Report)                                        // what was found last
 	err error
-	at  time.Time
+	due time.Time // of the next query
 }
 
 // parts returns the parts of a report about some rows and the replicas. Each of the picks may take as long as patience.
@@ -171,15 +171,9 @@ func (o *Outbox) count(ctx context.Context, p pick, patience time.Duration) (fun
 		// A state that was counted is reported even if a later one took too long; a state that was not is never shown
 		// as zero.
 		for _, state := range outbox.States() {
-			switch {
-			case rest.Count(state) != nil:
-			case state == outbox.Failed && !n.FailedIndexed():
-				r.Note("failed rows were not counted, since no index makes it cheap: " + n.CreateFailedIndex())
-			case state != outbox.Failed && !n.PendingIndexed():
-				r.Note("pending rows were not counted, since no index makes it cheap: `outbox-relay doctor` prints " +
-					"the index")
-			default:
-				r.Note(fmt.Sprintf("the %s rows were not counted: it took longer than %v", state, patience))
+			if rest.Count(state) == nil {
+				r.Note(fmt.Sprintf("%s rows were not counted: no index makes it cheap (`outbox-relay doctor` prints "+
+					"one), or it took longer than %v", state, patience))
 			}
 		}
 	}, err

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
@@ -29,6 +29,8 @@ type Change struct {
 	gently bool   // the order of a key among the rows is kept; rows that no relay would publish are left alone
 	prune  *pruning
 	most   int // number of rows that are chosen at most; 0 for all
+	// patience limits how long the server looks for rows that are to be chosen; 0 for an hour.
+	patience time.Duration
 }
 
 // still is the condition that a row has not changed since it was chosen, at $2.
@@ -56,6 +58,7 @@ func Retry() Change {
 // reason. A table without relayed_at keeps no such rows. No row is deleted while the table has the state of
 // destinations that are not configured.
 func Discard(keep bool, reason string) Change {
+	reason = cmp.Or(reason, "no reason given")
 	return Change{
 		Verb: "discard", Done: "discarded", Deletes: !keep, plan: "keep", kept: "kept",
 		in: func(n *outbox.Table) (string, outbox.Column, error) {
@@ -70,7 +73,7 @@ func Discard(keep bool, reason string) Change {
 			assignments = []string{n.Relayed.Name + " = " + n.Relayed.Now()}
 			if n.LastError.Has() {
 				assignments = append(assignments, n.LastError.Name+" = "+withReason(n.LastError))
-				values = append(values, outbox.Storable(note(reason), n.Encoding(), 0))
+				values = append(values, outbox.Storable("[discarded: "+reason+"]", n.Encoding(), 0))
 			}
 			return assignments, values
 		},
@@ -119,14 +122,6 @@ func fresh(n *outbox.Table) (assignments []string) {
 		assignments = append(assignments, n.Txid.Name+" = pg_current_xact_id()")
 	}
 	return assignments
-}
-
-// note returns the text that is added to the last error of a discarded row.
-func note(reason string) string {
-	if reason == "" {
-		return "[discarded]"
-	}
-	return "[discarded: " + strings.ReplaceAll(reason, "\x00", "") + "]"
 }
 
 // withReason is the last error followed by $3. If the column is too narrow for both, the error is cut.

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -18,8 +19,7 @@ type Choice struct {
 	change Change
 	picks  []pick
 	began  time.Time // the database's time
-	chosen time.Time // the same by the clock of this host
-	rows   int64
+	Rows   int64     // the number of chosen rows
 }
 
 // A Chosen row is one of a [Choice]. The names of its JSON fields are stable.
@@ -30,12 +30,13 @@ type Chosen struct {
 	Action      string `json:"action"`      // what the change would do to the row: "delete"
 	DryRun      bool   `json:"dry_run,omitempty"`
 	identity    string
-	order, key  *string
+	order       string // empty for NULL
+	key         *string
 }
 
 // Choose finds the rows for a change without changing any. The caller must close the choice.
 func (o *Outbox) Choose(ctx context.Context, change Change, selection Selection) (*Choice, error) {
-	picks, err := change.rows(ctx, o, selection)
+	picks, err := change.rows(o, selection)
 	if err != nil {
 		return nil, err
 	}
@@ -44,14 +45,10 @@ func (o *Outbox) Choose(ctx context.Context, change Change, selection Selection)
 		return nil, err // rows can be neither deleted nor kept
 	}
 	c := &Choice{outbox: o, change: change, picks: picks}
-	c.conn, err = o.list(ctx, func(tx pgx.Tx) error {
-		if err := change.lock(ctx, o, tx); err != nil {
-			return err
-		}
+	c.conn, err = o.list(ctx, cmp.Or(change.patience, chooseTime), func(tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, "select now()").Scan(&c.began); err != nil {
 			return err
 		}
-		c.chosen = time.Now()
 		for i := range picks {
 			p := &picks[i]
 			p.cursor = fmt.Sprintf("outbox_relay_rows_%d", i)
@@ -72,7 +69,7 @@ func (o *Outbox) Choose(ctx context.Context, change Change, selection Selection)
 			return nil, fmt.Errorf("count rows: %w", err)
 		}
 		p.rows = moved.RowsAffected()
-		c.rows += p.rows
+		c.Rows += p.rows
 	}
 	return c, nil
 }
@@ -95,11 +92,11 @@ func (c *Choice) declaration(p pick) string {
 }
 
 // rows returns the rows of a selection to which the change applies.
-func (c Change) rows(ctx context.Context, o *Outbox, selection Selection) ([]pick, error) {
+func (c Change) rows(o *Outbox, selection Selection) ([]pick, error) {
 	if c.prune != nil {
-		return c.prune.rows(ctx, o, selection)
+		return c.prune.rows(o, selection)
 	}
-	picks, err := o.pick(selection, c.in, nil)
+	picks, err := o.pick(selection, c.in)
 	for i := range picks {
 		if n := picks[i].set.table; c.gently && n.Came != "" {
 			picks[i].state += " and " + n.Came // not part of what must be unchanged: the origin is replayed as well
@@ -111,11 +108,8 @@ func (c Change) rows(ctx context.Context, o *Outbox, selection Selection) ([]pic
 // Close gives up the list.
 func (c *Choice) Close(ctx context.Context) { closeList(ctx, c.conn) }
 
-// Rows returns the number of chosen rows.
-func (c *Choice) Rows() int64 { return c.rows }
-
 // More reports whether there may be more rows than were chosen. They are chosen when these have been changed.
-func (c *Choice) More() bool { return c.change.most > 0 && c.rows == int64(c.change.most) }
+func (c *Choice) More() bool { return c.change.most > 0 && c.Rows == int64(c.change.most) }
 
 // Each calls a function for each row, in table order for each set of destinations.
 func (c *Choice) Each(ctx context.Context, do func(Chosen) error) error {

@@ -17,17 +17,16 @@ type Counter struct {
 	mu    sync.Mutex
 	table *outbox.Table // of the last caller
 	parts []*part
-	next  int       // the part that is measured first the next time
-	due   time.Time // time of the next queries
 }
 
 const (
 	countTimeout = time.Second // limit on a query, and on when the last one for a caller begins
 	countEvery   = time.Second
-	countRest    = 20 // least pause after queries, as a multiple of their duration: 5 % of one server process
-	// countAge is when the values of a part are too old to be given. With a hundred sets that take 90 ms each, all are
-	// measured within four minutes; after an hour without a scrape only some are at once.
-	countAge = 10 * time.Minute
+	// countRest is the least pause after a query, as a multiple of what as many parts take: all together take less than
+	// 5 % of one server process. With a hundred sets that take 90 ms each, all are measured within five minutes.
+	countRest = 25
+	// countLongest is the longest such pause.
+	countLongest = 5 * time.Minute
 )
 
 // Report fills a report with what was measured now or a moment ago. It keeps the report's destinations in their order,
@@ -37,19 +36,26 @@ func (c *Counter) Report(ctx context.Context, table *outbox.Table, o *Outbox, r 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.table != table {
-		c.table, c.parts, c.next, c.due = table, o.measurements(), 0, time.Time{}
+		c.table, c.parts = table, o.measurements()
 	}
 	r.Table, r.Limit = table.Name(), outbox.CountCap
 	return c.fill(context.WithoutCancel(ctx), r) // the result is not for this caller alone
 }
 
-// fill adds what is known now, or a moment ago.
+// fill measures the parts that are due, as long as countTimeout is not over, and adds to a report what is known. The
+// others are measured for one of the next callers, since those that were measured are not due then.
 func (c *Counter) fill(ctx context.Context, r *Report) (err error) {
-	if !time.Now().Before(c.due) {
-		c.measure(ctx)
-	}
-	for _, p := range c.parts {
-		if time.Since(p.at) < countAge {
+	for began, i := time.Now(), 0; i < len(c.parts); i++ {
+		p := c.parts[i]
+		if now := time.Now(); !now.Before(p.due) && now.Sub(began) < countTimeout {
+			// A count says itself that it took too long.
+			limited, cancel := context.WithTimeout(ctx, countTimeout+countTimeout/4)
+			p.add, p.err = p.ask(limited)
+			cancel()
+			rest := time.Duration(countRest*len(c.parts)) * time.Since(now)
+			p.due = time.Now().Add(min(max(countEvery, rest), countLongest))
+		}
+		if p.add != nil {
 			err = cmp.Or(p.err, err)
 			p.add(r)
 		}
@@ -62,33 +68,17 @@ func (o *Outbox) measurements() []*part {
 	if len(o.Views) == 0 {
 		return nil
 	}
-	picks, _ := o.pick(Selection{}, everyRow, nil) // each table may have such rows
+	picks, _ := o.pick(Selection{}, everyRow) // each table may have such rows
 	return append(o.parts(picks, countTimeout), &part{ask: func(ctx context.Context) (func(*Report), error) {
 		found, err := o.Views[0].Size(ctx)
-		if outbox.Locked(err) { // the counts say so
-			return func(*Report) {}, nil
-		}
-		return func(r *Report) {
+		add := func(r *Report) {
 			if err == nil {
 				r.Size = &found
 			}
-		}, err
-	}})
-}
-
-// measure asks for one part after the other until countTimeout is over, and begins the next time where it ended. Each
-// part has as much time, and a little more, so that a count says itself that it took too long.
-func (c *Counter) measure(ctx context.Context) {
-	began := time.Now()
-	for range c.parts {
-		p := c.parts[c.next]
-		limited, cancel := context.WithTimeout(ctx, countTimeout+countTimeout/4)
-		p.add, p.err = p.ask(limited)
-		cancel()
-		p.at = time.Now()
-		if c.next = (c.next + 1) % len(c.parts); time.Since(began) >= countTimeout {
-			break
 		}
-	}
-	c.due = time.Now().Add(max(countEvery, countRest*time.Since(began)))
+		if outbox.Locked(err) { // the counts say so
+			return add, nil
+		}
+		return add, err
+	}})
 }

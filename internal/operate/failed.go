@@ -2,12 +2,10 @@ package operate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // A FailedRow is a row that has failed and was neither retried nor discarded since. The names of its JSON fields are
@@ -30,7 +28,7 @@ type FailedRow struct {
 // goes through the sets of destinations one by one. With content it reads headers and payloads.
 func (o *Outbox) Failed(ctx context.Context, selection Selection, most int64, content bool, do func(FailedRow) error,
 ) error {
-	picks, err := o.pick(selection, failed, nil)
+	picks, err := o.pick(selection, failed)
 	if err != nil {
 		return err
 	}
@@ -59,11 +57,4 @@ func (o *Outbox) Failed(ctx context.Context, selection Selection, most int64, co
 		}
 	}
 	return nil
-}
-
-// WrongID reports whether the server could not parse an id as one of the table's.
-func WrongID(err error) bool {
-	const invalidText, outOfRange = "22P02", "22003"
-	server, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && (server.Code == invalidText || server.Code == outOfRange)
 }

@@ -3,7 +3,7 @@ package operate
 import (
 	"context"
 	"fmt"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -26,39 +26,34 @@ const (
 	aheadEvery = 200 * time.Millisecond
 )
 
-// end returns the order value of the last row of a pick, nil if the pick is empty or its rows may be changed in any
-// order. It returns when that row is young no longer, if a replica relays, or early when ctx ends.
-func (c *Choice) end(ctx context.Context, p pick, progress Progress) (order *string, err error) {
-	if !c.change.gently || p.rows == 0 {
-		return nil, nil
+// end returns the order value of the last row of a pick; it is empty if the pick's rows may be changed in any order. It
+// returns when that row is young no longer, or early when ctx ends.
+func (c *Choice) end(ctx context.Context, p pick, progress Progress) (order string, err error) {
+	if !c.change.gently || p.rows == 0 || p.set.table.Key == "null::text" {
+		return "", nil
+	}
+	owned, err := c.outbox.Ownership(ctx)
+	if err != nil || len(owned.of(p.set.table)) == 0 { // a relay that starts later reads everything from the beginning
+		return "", err
 	}
 	var inserted *time.Time
 	row := c.conn.QueryRow(ctx, "fetch last from "+p.cursor)
 	if err := row.Scan(nil, nil, nil, nil, &order, nil, nil, &inserted); err != nil {
-		return nil, fmt.Errorf("find the last row: %w", err)
-	}
-	if order == nil || inserted == nil || p.set.table.Key == "null::text" {
-		return order, nil
+		return "", fmt.Errorf("find the last row: %w", err)
 	}
 	// By the database's clock, which may be behind the times of insert.
-	wait := min(inserted.Sub(c.began.Add(time.Since(c.chosen)-young)), young)
-	// A relay that starts later reads everything from the beginning.
-	if relays, err := c.relays(ctx, p.set); wait <= 0 || err != nil || !relays {
-		return order, err
+	if inserted != nil && inserted.After(c.began.Add(-young)) {
+		progress.Waits(fmt.Sprintf("rows that were inserted within the last %v go when they are older, so that their "+
+			"keys keep the order", young))
+		pause(ctx, min(inserted.Sub(c.began)+young, young))
 	}
-	progress.Waits(fmt.Sprintf("rows that were inserted within the last %v go when they are older, so that their keys "+
-		"keep the order", young))
-	pause(ctx, wait)
 	return order, nil
 }
 
 // settle waits until no row before certain others of their keys is pending, for as long as that can take a relay. It
-// returns early when ctx ends, and at once if no replica relays.
+// returns early when ctx ends.
 func (c *Choice) settle(ctx context.Context, s set, rows []Chosen, progress Progress) error {
 	for begun, told := time.Now(), false; ctx.Err() == nil && time.Since(begun) < aheadTime; told = true {
-		if relays, err := c.relays(ctx, s); err != nil || !relays {
-			return err
-		}
 		if ahead, err := c.ahead(ctx, s, rows); err != nil || !ahead {
 			return err
 		}
@@ -70,35 +65,22 @@ func (c *Choice) settle(ctx context.Context, s set, rows []Chosen, progress Prog
 	return nil
 }
 
-// relays reports whether a replica relays the destinations of a set.
-func (c *Choice) relays(ctx context.Context, s set) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*changeTime)
-	defer cancel()
-	owned, err := c.outbox.Ownership(ctx)
-	return err == nil && len(owned.of(c.outbox.Views[s.views[0]])) > 0, err
-}
-
-// ahead reports whether a destination that takes one of the rows has a pending row of its key before it. Destinations
-// do not wait for one another, and rows that no destination takes are never relayed.
+// ahead reports whether a row is pending that is of a key of the given rows and before them. Rows that no destination
+// of the set takes are never relayed.
 func (c *Choice) ahead(ctx context.Context, s set, rows []Chosen) (ahead bool, err error) {
-	n := s.table
-	for _, i := range s.views {
-		var keys []string
-		for _, row := range rows {
-			if row.key != nil && row.Destination == c.outbox.nameOf(i) && !slices.Contains(keys, *row.key) {
-				keys = append(keys, *row.key)
-			}
-		}
-		if ahead || len(keys) == 0 {
-			continue
-		}
-		statement := n.Text("operate_ahead.sql", "pending", n.Pending+" and "+takes(c.outbox.Views[i])+n.Ordered())
-		err = c.outbox.within(ctx, limits{statement: changeTime, inOrder: true}, func(tx pgx.Tx) error {
-			return tx.QueryRow(ctx, statement, keys, *rows[0].order).Scan(&ahead)
-		})
-		if err != nil {
-			return false, err
+	var keys, takers []string
+	for _, row := range rows {
+		if row.key != nil {
+			keys = append(keys, *row.key)
 		}
 	}
-	return ahead, nil
+	for _, i := range s.views {
+		takers = append(takers, takes(c.outbox.Views[i]))
+	}
+	pending := s.table.Pending + " and (" + strings.Join(takers, " or ") + ")" + s.table.Ordered()
+	statement := s.table.Text("operate_ahead.sql", "pending", pending)
+	err = c.outbox.within(ctx, limits{statement: changeTime, inOrder: true}, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, statement, keys, rows[0].order).Scan(&ahead)
+	})
+	return ahead, err
 }

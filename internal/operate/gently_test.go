@@ -21,7 +21,7 @@ func TestReplayWaits(t *testing.T) {
 		"a row that has become due":               {older: "a", at: audit, available: "-1 minute"},
 		"a row that the destination never takes":  {older: "b", at: audit},
 		"a row of the one that shares columns":    {shared: true, older: "a", waits: true},
-		"a row of another one that shares them":   {shared: true, older: "b"},
+		"a row of another one that shares them":   {shared: true, older: "b", waits: true},
 		"one of another, with --destination":      {shared: true, older: "b", at: audit},
 		"a row that nobody takes":                 {shared: true, older: "c"},
 	} {

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,22 +17,26 @@ const chooseTime = time.Hour
 // list declares cursors on a connection of their own, with hold: lists of rows that were chosen at one moment. The
 // server keeps them, so that neither this process nor an open transaction has to: there may be millions of rows,
 // changing them takes many transactions, and while a snapshot is open the relays step over every row that was relayed
-// since. Through a pooler a cursor does not survive its transaction, which then stays open until the list is closed.
-func (o *Outbox) list(ctx context.Context, declare func(tx pgx.Tx) error) (*pgx.Conn, error) {
+// since. A pooler would lend the session with the cursors to others. Looking for the rows takes at most patience.
+func (o *Outbox) list(ctx context.Context, patience time.Duration, declare func(pgx.Tx) error) (*pgx.Conn, error) {
 	conn, err := o.Connect(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connect to database: %w", err)
 	}
-	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}) // all cursors show the same moment
-	if err == nil {
-		err = limits{statement: chooseTime}.limit(ctx, tx)
+	if !pgsession.IsOwn(conn) {
+		closeList(ctx, conn)
+		return nil, errors.New("a transaction pooler cannot keep the list of rows: set OUTBOX_DATABASE_DIRECT_URL")
 	}
-	if err == nil {
-		err = declare(tx)
-	}
-	if err == nil && pgsession.IsOwn(conn) {
-		err = tx.Commit(ctx)
-	}
+	// The rows are found by the commit, which the server's own time limit spares.
+	late := time.AfterFunc(patience, func() { _ = conn.PgConn().CancelRequest(context.WithoutCancel(ctx)) })
+	defer late.Stop()
+	moment := pgx.TxOptions{IsoLevel: pgx.RepeatableRead} // the same for all cursors
+	err = pgx.BeginTxFunc(ctx, conn, moment, func(tx pgx.Tx) error {
+		if err := (limits{statement: patience}).limit(ctx, tx); err != nil {
+			return err
+		}
+		return declare(tx)
+	})
 	if err != nil {
 		closeList(ctx, conn)
 		return nil, err
@@ -62,8 +67,5 @@ func fetch[T any](ctx context.Context, conn *pgx.Conn, cursor string, wanted int
 func closeList(ctx context.Context, conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	if !pgsession.IsOwn(conn) && !conn.IsClosed() { // a pooler would give up its connection to the server
-		_, _ = conn.Exec(ctx, "rollback")
-	}
 	_ = conn.Close(ctx)
 }

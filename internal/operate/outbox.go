@@ -9,7 +9,6 @@ package operate
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -50,11 +49,11 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// limits bound the statements of one transaction.
+// limits bound the statements of one transaction. A statement waits for locks for half of its time at most, so that
+// the error says which of the two it was.
 type limits struct {
 	statement time.Duration
-	lock      time.Duration // 0: no limit
-	inOrder   bool          // follow an index in its order rather than fetch and sort
+	inOrder   bool // follow an index in its order rather than fetch and sort
 }
 
 // within runs a transaction with limits on its statements. The limits hold even after the caller has stopped waiting
@@ -73,14 +72,11 @@ func (l limits) limit(ctx context.Context, tx pgx.Tx) error {
 	if err := pgsession.Within(ctx, tx); err != nil {
 		return err
 	}
-	var lock, inOrder *string
-	if l.lock > 0 {
-		lock = new(strconv.FormatInt(max(l.lock.Milliseconds(), 1), 10))
-	}
+	var inOrder *string
 	if l.inOrder {
 		inOrder = new("off")
 	}
-	statement := strconv.FormatInt(max(l.statement.Milliseconds(), 1), 10)
+	statement, lock := fmt.Sprint(l.statement.Milliseconds()), fmt.Sprint(l.statement.Milliseconds()/2)
 	set := sql.Text("limits.sql", nil)
 	if _, err := tx.Exec(ctx, set, statement, lock, inOrder, "force_custom_plan", true); err != nil {
 		return fmt.Errorf("limit statements: %w", err)

@@ -81,13 +81,13 @@ func (o *Outbox) Ownership(ctx context.Context) (*Ownership, error) {
 }
 
 // of lists the replicas that take part in the ownership of a view's group.
-func (o *Ownership) of(view *outbox.Table) (replicas []Replica) {
+func (o *Ownership) of(view *outbox.Table) []Replica {
 	for _, g := range o.Groups {
 		if g.Column == view.GroupColumn() {
-			replicas = append(replicas, g.Replicas...)
+			return g.Replicas
 		}
 	}
-	return replicas
+	return nil
 }
 
 // Strangers returns an error that names the destinations that are not configured and whose state the table keeps, nil

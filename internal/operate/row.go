@@ -2,14 +2,11 @@ package operate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // RowsOf returns where rows are at each destination, and why. Rows that do not exist are left out; an id that is not
@@ -109,33 +106,21 @@ func (o *Outbox) waitsFor(ctx context.Context, view int, row Row, patience time.
 	if row.Fates[0].Owner == nil {
 		return fmt.Sprintf("no replica owns its shard, which is number %d", row.Shard)
 	}
-	if row.key != nil && n.View().BlockFailed && n.Failed.Has() {
-		id := o.first(ctx, "operate_blocker.sql", n, n.IsFailed+" and "+n.Taken, patience, *row.key)
-		if id != "" {
-			return "a row of its key has failed, and the key waits until that row is retried or discarded: " + id
-		}
+	states := []string{n.Pending}
+	if n.View().BlockFailed && n.Failed.Has() {
+		states = []string{n.IsFailed, n.Pending}
 	}
-	if row.key != nil {
-		id := o.first(ctx, "operate_before.sql", n, n.Pending+" and "+n.Taken, patience, *row.key, row.ID)
+	for _, state := range states {
+		var id string
+		// The id is useful, but not essential: it may be that there is none, or that finding it takes too long.
+		_ = o.within(ctx, limits{statement: patience, inOrder: true}, func(tx pgx.Tx) error {
+			find := n.Text("operate_before.sql", "state", state+" and "+n.Taken,
+				"anywhere", fmt.Sprint(state == n.IsFailed))
+			return tx.QueryRow(ctx, find, row.key, row.ID).Scan(&id)
+		})
 		if id != "" {
-			return "an older row of its key is not done, and goes first: " + id
+			return "an older row of its key goes first, or one has failed and must be retried or discarded: " + id
 		}
 	}
 	return "it waits for its turn, or for what the replica that owns its shard says that it is held for"
-}
-
-// first returns the first row of a key in a given state. The id is empty if there is none or if finding it takes too
-// long.
-func (o *Outbox) first(ctx context.Context, file string, n *outbox.Table, state string, patience time.Duration,
-	key ...any,
-) (id string) {
-	// The id is useful, but not essential.
-	_ = o.within(ctx, limits{statement: patience, inOrder: true}, func(tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, n.Text(file, "state", state), key...).Scan(&id)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil
-		}
-		return err
-	})
-	return id
 }

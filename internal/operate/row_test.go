@@ -51,7 +51,7 @@ func TestRows(t *testing.T) {
 			continue
 		}
 		if why := rows[1].Fates[0].Why; rows[1].Topic != "order.second" ||
-			why != "an older row of its key is not done, and goes first: "+rows[0].ID {
+			why != "an older row of its key goes first, or one has failed and must be retried or discarded: "+rows[0].ID {
 			t.Errorf("%s waits since %s", rows[1].Topic, why)
 		}
 		return

@@ -39,11 +39,8 @@ func (p *parameters) add(value any) string {
 func (s Selection) condition(n *outbox.Table, at outbox.Column, p *parameters) (string, error) {
 	var all strings.Builder
 	and := func(format string, args ...any) { fmt.Fprintf(&all, " and "+format, args...) }
-	switch {
-	case !at.Has() && !(s.Since.IsZero() && s.Until.IsZero()):
+	if !at.Has() && !(s.Since.IsZero() && s.Until.IsZero()) {
 		return "", fmt.Errorf("--since and --until cannot be used: table %s has no column that says when", n.Quoted())
-	case s.Error != "" && !n.LastError.Has():
-		return "", fmt.Errorf("--error cannot be used: table %s has no column for the last error", n.Quoted())
 	}
 	if len(s.IDs) > 0 {
 		and("%s = any (%s::text[]::%s[])", n.ID.Name, p.add(s.IDs), n.IDType())
@@ -60,13 +57,15 @@ func (s Selection) condition(n *outbox.Table, at outbox.Column, p *parameters) (
 	if !s.Until.IsZero() {
 		and("%s < %s", at.Name, at.At(p.add(s.Until.UTC())))
 	}
-	if s.Error != "" {
+	if s.Error != "" && !n.LastError.Has() {
+		and(pattern.Never)
+	} else if s.Error != "" {
 		and("strpos(lower(%s), lower(%s::text)) > 0", n.LastError.Name, p.add(s.Error))
 	}
 	return all.String(), nil
 }
 
-// chosen returns the sets of destinations that a selection covers.
+// chosen returns the sets of destinations that a selection covers, none if there is no destination of its name.
 func (o *Outbox) chosen(s Selection) []set {
 	if s.Destination == "" {
 		return o.sets()
@@ -98,30 +97,26 @@ func (p pick) where() string { return p.state + p.chosen }
 // table has no such rows.
 type state = func(*outbox.Table) (condition string, since outbox.Column, err error)
 
-// pick returns the rows of a selection that are in some state. Sets of destinations that can have no such rows are left
-// out, unless no set can have any, which is a mistake in the selection. Each pick has parameters of its own, unless all
-// of them share those of one statement.
-func (o *Outbox) pick(s Selection, in state, shared *parameters) (picks []pick, first error) {
-	sets := o.chosen(s)
-	if len(sets) == 0 {
-		return nil, fmt.Errorf("there is no destination %q", s.Destination)
-	}
-	for _, set := range sets {
-		p := pick{set: set, values: cmp.Or(shared, new(parameters))}
+// pick returns the rows of a selection that are in some state. Sets of destinations that can have no rows in that state
+// are left out, unless no set can have any.
+func (o *Outbox) pick(s Selection, in state) (picks []pick, first error) {
+	for _, set := range o.chosen(s) {
 		condition, since, err := in(set.table)
-		if err == nil {
-			if p.state = condition; s.Destination != "" {
-				p.state += " and " + set.table.Taken
-			}
-			p.chosen, err = s.condition(set.table, since, p.values)
+		if err != nil {
+			first = cmp.Or(first, err)
+			continue
 		}
-		if err == nil {
-			picks = append(picks, p)
+		if s.Destination != "" {
+			condition += " and " + set.table.Taken
 		}
-		first = cmp.Or(first, err)
+		p := pick{set: set, state: condition, values: new(parameters)}
+		if p.chosen, err = s.condition(set.table, since, p.values); err != nil {
+			return nil, err
+		}
+		picks = append(picks, p)
 	}
 	if len(picks) > 0 {
-		first = nil
+		return picks, nil
 	}
-	return picks, first
+	return nil, first
 }

@@ -3,7 +3,6 @@ package operate
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -77,15 +76,15 @@ func (o *Outbox) Verify(ctx context.Context, view int, broker Broker, selection 
 			n.Quoted(), c.Destination)
 	}
 	selection.Destination = c.Destination
-	picks, err := o.pick(selection, relayed, nil)
-	if err != nil {
-		return c.Comparison, fmt.Errorf("choose rows: %w", err)
+	var conn *pgx.Conn
+	picks, err := o.pick(selection, relayed)
+	if err == nil {
+		conn, err = o.list(ctx, chooseTime, func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, n.Text("operate_verify.sql", "message_topic", o.Topics[view], "ordered",
+				fmt.Sprint(!c.Unordered)+n.Ordered(), "state", picks[0].where()), *picks[0].values...)
+			return err
+		})
 	}
-	conn, err := o.list(ctx, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, n.Text("operate_verify.sql", "message_topic", o.Topics[view], "ordered",
-			fmt.Sprint(!c.Unordered)+n.Ordered(), "state", picks[0].where()), *picks[0].values...)
-		return err
-	})
 	if err != nil {
 		return c.Comparison, fmt.Errorf("choose rows: %w", err)
 	}
@@ -116,7 +115,7 @@ type comparison struct {
 	report func(Discrepancy) error
 }
 
-// message identifies a message.
+// message identifies a message by its topic and the row's id, or the messages of a key in a partition or stream.
 type message struct{ topic, id string }
 
 // compare compares some rows with the part of the broker's messages that may belong to them.
@@ -128,14 +127,10 @@ func (c *comparison) compare(ctx context.Context, rows []*relayedRow) error {
 	last := map[message]*relayedRow{} // by place and key: the earlier row whose message came last
 	for _, r := range rows {
 		c.Rows++
-		switch {
-		case r.Topic == "":
-			err = c.note(r, ProblemMissing, "the template of topics has nothing to make its topic of")
-		case r.rows == 0: // counted with the first of its id
-		case r.Messages < r.rows:
+		if r.Topic == "" || r.Messages < r.rows {
 			problem, why := absence(r, held[r.Topic])
 			err = c.note(r, problem, why)
-		case r.Messages > r.rows:
+		} else if r.Messages > r.rows {
 			err = c.note(r, ProblemDuplicated, "")
 		}
 		if r.key != nil && r.Messages > 0 && err == nil {
@@ -156,18 +151,17 @@ func (c *comparison) compare(ctx context.Context, rows []*relayedRow) error {
 
 // read counts the messages of the rows that the broker holds, and returns what it holds of each topic.
 func (c *comparison) read(ctx context.Context, rows []*relayedRow) (map[string]publisher.Held, error) {
-	first := map[message]*relayedRow{}
-	anywhere := map[string]*relayedRow{} // by id, for messages of which the broker does not say the topic
-	topics := map[string]struct{}{}
+	first := map[message]*relayedRow{} // also without the topic, for messages of which the broker does not say it
+	var topics []string
 	from, until := rows[0].after, rows[0].RelayedAt
 	for _, r := range rows {
 		if r.Topic == "" {
 			continue
 		}
-		topics[r.Topic] = struct{}{}
+		topics = append(topics, r.Topic)
 		m := message{r.Topic, r.ID}
 		if first[m] == nil {
-			first[m], anywhere[r.ID] = r, r
+			first[m], first[message{"", r.ID}] = r, r
 		}
 		first[m].rows++
 		if r.after.Before(from) {
@@ -177,18 +171,16 @@ func (c *comparison) read(ctx context.Context, rows []*relayedRow) (map[string]p
 			until = r.RelayedAt
 		}
 	}
-	if len(topics) == 0 {
+	if topics == nil {
 		return nil, nil
 	}
 	from, until = from.Add(-VerifyMargin), until.Add(VerifyMargin)
 	if c.broker.Anytime {
 		from, until = time.Time{}, time.Time{}
 	}
-	return c.broker.Read(ctx, slices.Sorted(maps.Keys(topics)), from, until, func(s *publisher.Stored) {
+	slices.Sort(topics)
+	return c.broker.Read(ctx, slices.Compact(topics), from, until, func(s *publisher.Stored) {
 		r := first[message{s.Topic, c.broker.ID(s)}]
-		if s.Topic == "" {
-			r = anywhere[c.broker.ID(s)]
-		}
 		if r == nil {
 			return // of another row
 		}
@@ -201,6 +193,8 @@ func (c *comparison) read(ctx context.Context, rows []*relayedRow) (map[string]p
 // absence says why a message is missing.
 func absence(r *relayedRow, held publisher.Held) (problem, why string) {
 	switch {
+	case r.Topic == "":
+		return ProblemMissing, "the template of topics has nothing to make its topic of"
 	case held.Unknown != "":
 		return ProblemUnknown, held.Unknown
 	case held.Absent:

@@ -67,12 +67,9 @@ func (c Column) Or(absent string) string {
 	return c.Name
 }
 
-// Indexed reports whether an index begins with a column, and holds all rows in which the column has a value. If every
-// is true, it holds the others, too.
-func (t *Table) Indexed(c Column, every bool) bool {
-	return slices.ContainsFunc(t.relation.Indexes, func(i *index) bool {
-		return i.starts(c.Plain) && (i.usableFor() || !every && i.usableFor(c.Name+" is not null"))
-	})
+// Indexed reports whether an index begins with a column, and holds all rows.
+func (t *Table) Indexed(c Column) bool {
+	return slices.ContainsFunc(t.relation.Indexes, func(i *index) bool { return i.starts(c.Plain) && i.usableFor() })
 }
 
 // Unsent returns the assignments that empty the columns of a failed row's dead letters.
