@@ -52,14 +52,27 @@ func columnsOf(table tableView, d *Destination) tableView {
 	panic("a table of which there is no other view")
 }
 
-// simTogether marks rows in the columns of several destinations at once.
-func simTogether(ctx context.Context, views []settle.Table, rows []*outbox.Row) (all bool, err error) {
-	var tables []*simTable
+// simTogether returns the table that marks rows in the columns of several destinations at once.
+func simTogether(views []settle.Table) settle.Table {
+	j := simJoint{Table: views[0]}
 	for _, view := range views {
-		switch t := view.(*simView).tableView.(type) {
+		j.views = append(j.views, view.(*simView).tableView)
+	}
+	return j
+}
+
+type simJoint struct {
+	settle.Table
+	views []tableView
+}
+
+func (j simJoint) Settle(ctx context.Context, rows []*outbox.Row, _ bool) (map[string]error, error) {
+	var tables []*simTable
+	for _, view := range j.views {
+		switch t := view.(type) {
 		case *session:
 			if t.cut.Load() {
-				return false, errSimDown
+				return nil, errSimDown
 			}
 			tables = append(tables, t.simTable)
 		case *simTable:
@@ -69,28 +82,34 @@ func simTogether(ctx context.Context, views []settle.Table, rows []*outbox.Row) 
 	first := tables[0]
 	trouble, err := first.wait(ctx)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	first.mu.Lock()
 	defer first.mu.Unlock()
-	ids, marked := idsOf(rows), map[string]bool{}
+	ids, unwritten := idsOf(rows), map[string]error{}
 	for _, t := range tables {
 		switch {
 		case t.down:
-			return false, errSimDown
+			return nil, errSimDown
 		case slices.ContainsFunc(ids, func(id string) bool { return t.locked[id] }):
-			return false, errSimLocked
+			return nil, errSimLocked
 		case slices.Contains(ids, t.guarded):
-			return false, errSimRejected
-		}
-		for _, id := range ids {
-			marked[id] = marked[id] || t.rows[id].relayed || t.inert[id]
+			return nil, errSimRejected
 		}
 	}
-	free := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return marked[id] })
 	for _, t := range tables {
+		for _, id := range ids {
+			if t.inert[id] && !t.rows[id].relayed {
+				unwritten[id] = errSimInert
+			}
+		}
+	}
+	for _, t := range tables {
+		free := slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
+			return unwritten[id] != nil || t.rows[id].relayed
+		})
 		t.joined += len(free)
 		_, _ = t.mark(free)
 	}
-	return len(free) == len(ids), first.answer(ctx, trouble, nil)
+	return unwritten, first.answer(ctx, trouble, nil)
 }

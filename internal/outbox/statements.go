@@ -101,16 +101,10 @@ func (t *Table) describe() description {
 	}
 	if !m.delete {
 		d["unmarked"], d["lock"] = isNull(m.Relayed.Name), "no key update"
-		d["write"] = t.marking(t)
+		d["write"] = "update " + t.Quoted() + " set " + m.Relayed.Name + " = " + m.Relayed.Now()
 	}
 	d["refusal"], d["unchanged"] = t.refusal()
 	return d
-}
-
-// marking marks rows in the columns of some views.
-func (t *Table) marking(views ...*Table) string {
-	marks := each(views, func(v *Table) string { return v.mapping.Relayed.Name + " = " + v.mapping.Relayed.Now() })
-	return "update " + t.Quoted() + " set " + strings.Join(marks, ", ")
 }
 
 // since returns the column with the time since which available rows could be relayed, if the table holds it.

@@ -1,20 +1,19 @@
 package outbox
 
-import (
-	"context"
-	"fmt"
-)
+import "strings"
 
-// Together marks accepted rows in the columns of several views of a table, each row in all of them or in none, which
-// costs the database little more than marking them in one. It reports whether it has marked all of them. The other rows
-// had one of the marks already or could not be written; [Table.Settle] finds out which, for each destination. No view
-// deletes its rows.
-func Together(ctx context.Context, views []*Table, rows []*Row) (all bool, err error) {
-	relayed, first := each(views, func(t *Table) string { return t.mapping.Relayed.Name }), views[0]
-	marks := first.description.with("write", first.marking(views...), "unmarked", isNull(relayed...))
-	left, err := first.mark(ctx, marks, rows)
-	if err != nil {
-		return false, fmt.Errorf("settle rows: %w", err)
+// Together returns the table with whose Settle accepted rows are marked in the columns of several views, which costs the
+// database little more than marking them in one. A mark that exists already stays as it is. No view deletes its rows,
+// and the rows are those of the first one.
+func Together(views []*Table) *Table {
+	var marks, relayed []string
+	for _, v := range views {
+		c := v.mapping.Relayed
+		relayed = append(relayed, c.Name)
+		marks = append(marks, c.Name+" = coalesce("+c.Name+", "+c.Now()+")")
 	}
-	return left <= 0, nil
+	t := *views[0]
+	t.description = t.description.with("write", "update "+t.Quoted()+" set "+strings.Join(marks, ", "),
+		"unmarked", "num_nulls("+strings.Join(relayed, ", ")+") > 0")
+	return &t
 }

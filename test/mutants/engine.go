@@ -41,7 +41,7 @@ var engine = []mutant{
 	},
 	{
 		name: "row done when one of two destinations has it", breaks: "a row that one destination has marked is still marked for the other",
-		file: "relay/internal/settle/joint.go", old: "all = all && done;", new: "all = done || err == nil;",
+		file: "relay/internal/settle/order.go", old: "o.joint() && (o.Err != nil || len(o.Unwritten) > 0)", new: "o.joint() && o.Err != nil",
 		pkg: "./relay", tests: "^TestMarksOfTwoDestinations$",
 	},
 	{

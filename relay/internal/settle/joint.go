@@ -1,7 +1,6 @@
 package settle
 
 import (
-	"context"
 	"maps"
 	"math/bits"
 	"slices"
@@ -11,18 +10,17 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
-// A Join marks rows in the columns of several views of a table at once, each row in all of them or in none. It reports
-// whether it has marked all of the rows; if not, or with an error, each row is marked for each destination again. The
-// tests' simulation has one of its own.
-type Join func(ctx context.Context, views []Table, rows []*outbox.Row) (all bool, err error)
+// A Join returns the table of which Settle marks rows in the columns of several views at once, with the rows of the
+// first one. The tests' simulation has one of its own.
+type Join func(views []Table) Table
 
 // Together is the [Join] for outbox tables. One update sets the columns of all of them.
-func Together(ctx context.Context, views []Table, rows []*outbox.Row) (all bool, err error) {
+func Together(views []Table) Table {
 	var tables []*outbox.Table
 	for _, view := range views {
 		tables = append(tables, view.(*outbox.Table))
 	}
-	return outbox.Together(ctx, tables, rows)
+	return outbox.Together(tables)
 }
 
 const (
@@ -67,43 +65,4 @@ func (s *Settlement) jointly(ready []int) {
 		}
 		s.begin(o)
 	}
-}
-
-// together marks the rows of an order in all of its sets of columns, and reports whether it has marked all of them. If
-// not, because a mark already existed or something prevents it, they are marked for each destination separately. It
-// halves nothing, repeats nothing, and gives each statement two seconds: marking by itself does all of that. Marking
-// apart is always right, so any doubt leads there, and costs a statement more.
-func (s *Settlement) together(ctx context.Context, o *order) (all bool) {
-	var views []Table
-	for _, state := range o.states {
-		views = append(views, s.states[state].table)
-	}
-	var rows []*outbox.Row
-	for from, share := range o.shares {
-		if from.state == o.states[0] { // the other shares have the same rows
-			rows = append(rows, read(share)...)
-		}
-	}
-	all = true
-	n := s.size(o, len(rows))
-	for part := range slices.Chunk(rows, n) {
-		limited, cancel := context.WithTimeout(ctx, min(s.limit, asideAfter))
-		started := time.Now()
-		done, err := s.join(limited, views, part)
-		cancel()
-		took := time.Since(started)
-		o.stage(took)
-		if took >= longJoin {
-			s.mu.Lock()
-			s.apart = time.Now().Add(apartShare * took)
-			s.mu.Unlock()
-		}
-		if all = all && done; err != nil {
-			return false
-		}
-		for _, state := range o.states {
-			s.wrote(state, nil)
-		}
-	}
-	return all
 }

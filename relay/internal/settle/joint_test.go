@@ -1,12 +1,10 @@
 package settle
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
@@ -15,12 +13,8 @@ import (
 func TestSlowJointMarksAreFollowedByOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		joint := 0
-		join := func(context.Context, []Table, []*outbox.Row) (bool, error) {
-			joint++
-			time.Sleep(longJoin)
-			return true, nil
-		}
+		both := &slowTable{each: longJoin}
+		join := func([]Table) Table { return both }
 		tables := []Table{&slowTable{each: 100 * time.Millisecond}, &slowTable{each: 100 * time.Millisecond}}
 		s := New(100, tables, join, func(int, error) {})
 		results := make(chan engine.Outcome, 20)
@@ -36,7 +30,7 @@ func TestSlowJointMarksAreFollowedByOthers(t *testing.T) {
 			one.Write(engine.Outcome{Rows: rowsNamed(c.id)})
 			other.Write(engine.Outcome{Rows: rowsNamed(c.id)})
 			s.Close()
-			if joint != c.joint {
+			if joint := len(both.sizes); joint != c.joint {
 				t.Errorf("row %s: %d marks for both, want %d", c.id, joint, c.joint)
 			}
 		}

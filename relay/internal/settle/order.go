@@ -31,10 +31,28 @@ func (o *order) add(g gathered) {
 	if o.shares == nil {
 		o.shares = map[*Writer][]*engine.Row{}
 	}
-	o.Rows, o.shares[g.from] = append(o.Rows, g.Row), append(o.shares[g.from], g.Row)
+	o.shares[g.from] = append(o.shares[g.from], g.Row)
 	if o.Careful = o.Careful || g.careful; !slices.Contains(o.states, g.from.state) {
 		o.states = append(o.states, g.from.state)
 	}
+	if g.from.state == o.states[0] { // the other sets of columns have the same rows
+		o.Rows = append(o.Rows, g.Row)
+	}
+}
+
+// joint reports whether the order marks the same rows in several sets of columns.
+func (o *order) joint() bool { return len(o.states) > 1 }
+
+// table is what the order is written to.
+func (s *Settlement) table(o *order) Table {
+	if !o.joint() {
+		return s.states[o.states[0]].table
+	}
+	var views []Table
+	for _, state := range o.states {
+		views = append(views, s.states[state].table)
+	}
+	return s.join(views)
 }
 
 // begin begins to write an order, unless it is empty. The caller holds mu. From here until release, no other order
@@ -67,21 +85,24 @@ func (s *Settlement) count(o *order, n int) {
 
 // run writes an order and answers its engines. If marks for several destinations could not all be made at once, nothing
 // is answered: the rows go back to what is gathered, and are marked for each destination by itself. A mark that some of
-// them already have does no harm, since a marked row is left as it is.
+// them already have does no harm, since a marked row is left as it is. Marking apart is always right, so any doubt leads
+// there, and costs a statement more.
 func (s *Settlement) run(o *order) {
 	overdue := time.AfterFunc(asideAfter, func() { s.release(o) })
-	written := len(o.states) == 1
-	if written {
-		o.Err = s.write(s.ctx, o)
-	} else {
-		written = s.together(s.ctx, o)
-	}
-	if overdue.Stop(); written {
+	started := time.Now()
+	o.Err = s.write(s.ctx, o)
+	took := time.Since(started)
+	overdue.Stop()
+	divided := o.joint() && (o.Err != nil || len(o.Unwritten) > 0)
+	if !divided {
 		o.deliver()
 	}
 	s.mu.Lock()
 	s.count(o, -1)
-	if !written {
+	if o.joint() && took >= longJoin {
+		s.apart = time.Now().Add(apartShare * took)
+	}
+	if divided {
 		for from, rows := range o.shares {
 			c := &s.states[from.state]
 			for _, r := range rows {

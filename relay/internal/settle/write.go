@@ -45,7 +45,7 @@ func (s *Settlement) write(ctx context.Context, o *order) error {
 // mark marks rows. It waits a moment for rows that another session keeps locked, and then does not wait again while
 // there are any. Most locks are released within the moment, and marking only the free rows costs the database more.
 func (s *Settlement) mark(ctx context.Context, o *order, rows []*engine.Row) (unwritten map[string]error, err error) {
-	table := s.states[o.states[0]].table
+	table := s.table(o)
 	if !o.Careful {
 		if unwritten, err = table.Settle(ctx, read(rows), false); !outbox.Locked(err) {
 			return unwritten, err
@@ -72,39 +72,28 @@ func (s *Settlement) refuse(ctx context.Context, o *order, rows []*engine.Row) (
 			Row: r.Row, Error: r.Refused.Error(), Failed: r.Failed, Untried: errors.Is(r.Refused, outbox.ErrExpired),
 		})
 	}
-	return s.states[o.states[0]].table.Refuse(ctx, refusals)
+	return s.table(o).Refuse(ctx, refusals)
 }
 
 // undivided notes rows that need no more dividing after an error: a single row that the database does not accept, or
-// rows that are locked. It reports false if the halves are to be tried separately. A single row for which the server
-// has ended the statement counts as one that the database does not accept, so that its order ends. Otherwise such a row
-// would be tried until the end of the process, with all that waits in its order.
+// the rest where a trigger or a foreign key has met locks often enough. It reports false if the halves are to be tried
+// separately. A single row for which the server has ended the statement counts as one that the database does not accept,
+// so that its order ends. Otherwise such a row would be tried until the end of the process, with all that waits in its
+// order. Rows of one key stay together where there are locks, since what rows have in common besides the table is what
+// is locked most often. The order differs each time, so that different rows wait.
 func (o *order) undivided(rows []*engine.Row, err error) bool {
 	if outbox.Locked(err) {
-		return o.lockedWithin(rows)
+		if err = outbox.ErrLocked; o.waits == 0 {
+			salt := rand.Uint64()
+			slices.SortFunc(rows, func(a, b *engine.Row) int { return cmp.Compare(a.Hash^salt, b.Hash^salt) })
+		}
+		o.waits++
 	}
-	if len(rows) > 1 {
-		return false
-	}
-	o.Unwritten[rows[0].Identity()] = err
-	return true
-}
-
-// lockedWithin notes rows for some of which a trigger or a foreign key meets a lock. It reports false if the halves are
-// to be tried separately. Rows of one key stay together, since what rows have in common besides the table is what is
-// locked most often. After a number of statements the rest has to wait as it is. The order differs each time, so that
-// different rows wait.
-func (o *order) lockedWithin(rows []*engine.Row) bool {
-	if o.waits++; o.waits == 1 {
-		salt := rand.Uint64()
-		slices.SortFunc(rows, func(a, b *engine.Row) int { return cmp.Compare(a.Hash^salt, b.Hash^salt) })
-	}
-	other := func(r *engine.Row) bool { return r.Hash != rows[0].Hash }
-	if o.waits <= mostLockWaits && slices.ContainsFunc(rows, other) {
+	if len(rows) > 1 && o.waits <= mostLockWaits {
 		return false
 	}
 	for _, r := range rows {
-		o.Unwritten[r.Identity()] = outbox.ErrLocked
+		o.Unwritten[r.Identity()] = err
 	}
 	return true
 }
@@ -133,7 +122,7 @@ func (s *Settlement) divide(ctx context.Context, o *order, rows []*engine.Row,
 		})
 		switch {
 		case err == nil:
-		case ctx.Err() != nil:
+		case ctx.Err() != nil, o.joint():
 			return err
 		// How long it would have taken is not known: the next one has half as many rows.
 		case outbox.TimedOut(err) && n > 1:
@@ -172,8 +161,12 @@ func (s *Settlement) retry(ctx context.Context, o *order, n int, f func(context.
 		switch {
 		case err == nil:
 			s.pace(o, n, took)
-			s.wrote(o.states[0], nil)
+			for _, state := range o.states {
+				s.wrote(state, nil)
+			}
 			return nil
+		case o.joint(): // each is marked by itself, and repeated there
+			return err
 		// The database answers, so this is not counted as an outage of it.
 		case outbox.Rejected(err), outbox.LockedWithin(err), outbox.Cancelled(err):
 			s.wrote(o.states[0], nil)
@@ -200,6 +193,9 @@ const goodTime = time.Second
 // instance. After it had to be reduced, the size grows slowly. With a trigger of 20 ms a row, a statement for 1,500
 // rows used to run into its time limit, and nothing was marked for 42 seconds.
 func (s *Settlement) pace(o *order, n int, took time.Duration) {
+	if o.joint() { // which of the sets of columns makes it slow is not known
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	most := &s.states[o.states[0]].most
