@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
@@ -34,23 +32,17 @@ type Listener struct {
 	// Trigger says that the table has the doorbell's trigger, according to the catalogue.
 	Trigger atomic.Bool
 
-	mu        sync.Mutex
-	up        bool
-	wanted    bool               // the relay wants writers to ring
-	since     time.Time          // when every writer began to ring; zero if none needs to
-	interrupt context.CancelFunc // ends the present wait, or the last one
-
-	// The rest is of the goroutine that runs.
-
-	held  bool      // the session has the doorbell's lock, which makes each writer ring
-	quiet time.Time // writers need not ring before this time
-	spell time.Time // when a quarter of a second began, in which
-	rung  int       // so many notifications came
+	up     atomic.Bool
+	wanted atomic.Bool               // the relay wants writers to ring
+	since  atomic.Pointer[time.Time] // when every writer began to ring: the session has the doorbell's lock
 }
 
 const (
 	listenAnswer = 5 * time.Second // how long it may take to begin, or to take the doorbell's lock
 	listenRetry  = 30 * time.Second
+	// listenLook is how often a listener that hears nothing looks at what the relay wants, and tries again to take the
+	// lock, which a writer holds for a moment.
+	listenLook = 250 * time.Millisecond
 )
 
 // MostRings is how often writers may ring per second. A notification serialises the commits of the whole cluster,
@@ -60,8 +52,6 @@ const MostRings = 400
 const (
 	ringsAtOnce = MostRings / 4 // may come in a quarter of a second
 	quietAfter  = time.Second   // too many; without the bell a relay finds new rows at its next poll
-	// The lock is tried again after quietForLock, since a writer holds it for a moment.
-	quietForLock = 100 * time.Millisecond
 )
 
 // Payloads of notifications. With any other, new rows may have been inserted.
@@ -72,33 +62,20 @@ const (
 )
 
 // Up reports whether notifications arrive at present.
-func (l *Listener) Up() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.up
-}
+func (l *Listener) Up() bool { return l.up.Load() }
 
 // Arm makes the doorbell's trigger let each writer ring, or none. When writers start to ring, the relay is woken once
 // more, for a row that was inserted in between. If more than [MostRings] of them ring per second, they need not ring
 // for some time: commits that notify wait for one another.
-func (l *Listener) Arm(wanted bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.wanted != wanted && l.interrupt != nil {
-		l.interrupt()
-	}
-	l.wanted = wanted
-}
+func (l *Listener) Arm(wanted bool) { l.wanted.Store(wanted) }
 
 // Armed returns the time since when every writer that inserts rings, so that the listener is notified when the row is
 // committed. It is zero if writers need not ring, or if that is unknown.
 func (l *Listener) Armed() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.up || !l.Trigger.Load() {
-		return time.Time{}
+	if since := l.since.Load(); since != nil && l.Trigger.Load() {
+		return *since
 	}
-	return l.since
+	return time.Time{}
 }
 
 // Run listens until ctx ends, and reconnects as often as necessary.
@@ -107,9 +84,9 @@ func (l *Listener) Run(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
 		started := time.Now()
 		err := l.session(ctx)
-		if l.Up() {
-			last = "" // the previous problem is over
-			l.set(false)
+		l.since.Store(nil)
+		if l.up.Swap(false) {
+			last = ""      // the previous problem is over
 			l.Wake(Missed) // for a relay that sleeps long because it relies on being woken
 		}
 		if time.Since(started) > l.Pulse {
@@ -124,15 +101,6 @@ func (l *Listener) Run(ctx context.Context) {
 		case <-time.After(min(100*time.Millisecond<<min(n, 10), listenRetry)):
 		}
 	}
-}
-
-func (l *Listener) set(up bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if up {
-		l.Logger.Info("listening", "channel", l.Channel)
-	}
-	l.up, l.held, l.since = up, false, time.Time{}
 }
 
 func (l *Listener) session(ctx context.Context) error {
@@ -153,64 +121,37 @@ func (l *Listener) session(ctx context.Context) error {
 	if err := l.pulse(limited, conn, false); err != nil {
 		return err
 	}
-	l.set(true)
-	l.Wake(Missed) // for earlier notifications
+	l.Logger.Info("listening", "channel", l.Channel)
+	l.up.Store(true)
+	l.Wake(Missed)             // for earlier notifications
+	var quiet, spell time.Time // writers need not ring before quiet; rung is how often they did since spell
+	rung := 0
 	for answered := time.Now(); ; {
-		l.mu.Lock()
-		wanted, limit := l.wanted, l.Pulse
-		l.mu.Unlock()
-		arms := wanted && !time.Now().Before(l.quiet)
-		if arms != l.held || time.Since(answered) >= l.Pulse {
+		arms := l.wanted.Load() && !time.Now().Before(quiet)
+		if arms != (l.since.Load() != nil) || time.Since(answered) >= l.Pulse {
 			if err := l.pulse(ctx, conn, arms); err != nil {
 				return err
 			}
 			answered = time.Now()
 		}
-		if wanted && !l.held {
-			limit = min(limit, time.Until(l.quiet))
+		limited, cancel := context.WithTimeout(ctx, min(listenLook, l.Pulse))
+		notification, err := conn.WaitForNotification(limited)
+		cancel()
+		switch {
+		case err != nil && conn.IsClosed():
+			return fmt.Errorf("wait for notification: %w", err)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil: // the time is over
+			continue
 		}
-		notification, err := l.wait(ctx, conn, wanted, limit)
-		if err != nil {
-			return err
+		if now := time.Now(); now.Sub(spell) > time.Second/4 {
+			spell, rung = now, 0
 		}
-		if notification != nil {
-			l.ring(notification.Payload)
-			l.Wake(notification.Payload)
+		if rung++; rung > ringsAtOnce {
+			quiet = time.Now().Add(quietAfter)
 		}
-	}
-}
-
-// wait waits for a notification, up to a limit. It returns early when the relay changes what it wants.
-func (l *Listener) wait(
-	ctx context.Context, conn *pgx.Conn, wanted bool, limit time.Duration,
-) (*pgconn.Notification, error) {
-	waiting, interrupt := context.WithTimeout(ctx, limit)
-	defer interrupt()
-	l.mu.Lock()
-	if l.interrupt = interrupt; l.wanted != wanted {
-		interrupt()
-	}
-	l.mu.Unlock()
-	notification, err := conn.WaitForNotification(waiting)
-	if err != nil && conn.IsClosed() {
-		return nil, fmt.Errorf("wait for notification: %w", err)
-	} else if err != nil { // the time is over, or the wait was interrupted
-		return nil, ctx.Err()
-	}
-	return notification, nil
-}
-
-// ring records a notification. If there are too many, writers need not ring for a while.
-func (l *Listener) ring(payload string) {
-	if !l.held || payload != "" {
-		return
-	}
-	now := time.Now()
-	if now.Sub(l.spell) > time.Second/4 {
-		l.spell, l.rung = now, 0
-	}
-	if l.rung++; l.rung > ringsAtOnce {
-		l.quiet = now.Add(quietAfter)
+		l.Wake(notification.Payload)
 	}
 }
 
@@ -224,7 +165,10 @@ var errQueue = errors.New("the server's queue of notifications is half full or m
 func (l *Listener) pulse(ctx context.Context, conn *pgx.Conn, arms bool) error {
 	ctx, cancel := context.WithTimeout(ctx, min(l.Pulse, listenAnswer))
 	defer cancel()
-	l.arms(arms && l.held)
+	before := l.since.Load()
+	if !arms {
+		l.since.Store(nil)
+	}
 	var room, held bool
 	statement := sql.Text("doorbell_pulse.sql", map[string]string{"class": sql.DoorbellClass})
 	err := conn.QueryRow(ctx, statement, pgx.QueryExecModeExec, arms, l.Table).Scan(&room, &held)
@@ -233,26 +177,13 @@ func (l *Listener) pulse(ctx context.Context, conn *pgx.Conn, arms bool) error {
 	} else if !room {
 		return errQueue
 	}
-	changed := l.held != held
-	l.held = held
-	if l.arms(held); arms && !held {
-		l.quiet = time.Now().Add(quietForLock)
+	if held && before == nil {
+		l.since.Store(new(time.Now()))
 	}
-	if changed {
+	if held != (before != nil) {
 		l.Wake(Switched) // the relay's pauses are different now
 	}
 	return nil
-}
-
-// arms notes whether every writer rings from now on.
-func (l *Listener) arms(each bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !each {
-		l.since = time.Time{}
-	} else if l.since.IsZero() {
-		l.since = time.Now()
-	}
 }
 
 // Notify wakes the relays that listen on a channel, over a connection of the pool.
