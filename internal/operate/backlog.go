@@ -168,8 +168,7 @@ func (o *Outbox) count(ctx context.Context, p pick, patience time.Duration) (fun
 		if len(rest.Topics) > 0 {
 			r.Untaken = cmp.Or(r.Untaken, &rest)
 		}
-		// A state that was counted is reported even if a later one took too long; a state that was not is never shown
-		// as zero.
+		// A state that was not counted is never shown as zero.
 		for _, state := range outbox.States() {
 			if rest.Count(state) == nil {
 				r.Note(fmt.Sprintf("%s rows were not counted: no index makes it cheap (`outbox-relay doctor` prints "+

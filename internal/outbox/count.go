@@ -1,11 +1,9 @@
 package outbox
 
 import (
-	"cmp"
 	"context"
-	"encoding/binary"
+	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,52 +77,8 @@ func (b *Backlog) Gauge(state State) *int64 {
 	return new(min(*n, CountCap))
 }
 
-// add adds the rows of a part of the topic.
-func (t *Topic) add(part Topic) {
-	t.Due, t.Retrying = t.Due+part.Due, t.Retrying+part.Retrying
-	t.Scheduled, t.Failed = t.Scheduled+part.Scheduled, t.Failed+part.Failed
-	if age := part.OldestAgeSeconds; t.OldestAgeSeconds == nil || age != nil && *age > *t.OldestAgeSeconds {
-		t.OldestAgeSeconds = age
-	}
-}
-
 // mostTopics is how many topics a backlog lists.
 const mostTopics = 200
-
-// backlogOf returns the backlog of some topics. looked has the states that were counted, with true if as many rows were
-// looked at as are looked at at most, so that there may be more.
-func backlogOf(topics map[string]*Topic, looked map[State]bool) Backlog {
-	b, sum := Backlog{AtLeast: []string{}, Topics: []Topic{}}, Topic{}
-	for _, t := range topics {
-		sum.add(*t)
-		b.Topics = append(b.Topics, *t)
-	}
-	slices.SortFunc(b.Topics, func(x, y Topic) int {
-		return cmp.Or(cmp.Compare(y.Failed, x.Failed), cmp.Compare(y.Due, x.Due), cmp.Compare(y.Scheduled, x.Scheduled),
-			cmp.Compare(x.Topic, y.Topic))
-	})
-	b.MoreTopics = max(len(b.Topics)-mostTopics, 0)
-	b.Topics = b.Topics[:len(b.Topics)-b.MoreTopics]
-	for _, state := range States() {
-		full, known := looked[state]
-		switch {
-		case !known:
-		case state == Scheduled:
-			b.Scheduled = &sum.Scheduled
-		case state == Failed:
-			b.Failed = &sum.Failed
-		default:
-			b.Due, b.Retrying, b.OldestAgeSeconds = &sum.Due, &sum.Retrying, sum.OldestAgeSeconds
-			if sum.Due == 0 && !full {
-				b.OldestAgeSeconds = new(float64)
-			}
-		}
-		if full {
-			b.AtLeast = append(b.AtLeast, string(state))
-		}
-	}
-	return b
-}
 
 // NotCounted is the number in [Takers] for a row that is looked at and not counted.
 const NotCounted = -2
@@ -138,57 +92,66 @@ type Takers struct {
 	Numbers []int // of which the rows are counted
 }
 
-// Tally counts rows in one round trip, by the numbers of those that take them. It looks at a bounded number of rows in
+// Tally counts rows in one statement, by the numbers of those that take them. It looks at a bounded number of rows in
 // each state, along an index, so that it costs the same at ten rows and at ten million. A state costs more only if the
 // index holds many rows in another state: of a few due rows behind many scheduled ones without an index of due times.
-// With an error the states that were counted before have counts.
-func (t *Table) Tally(ctx context.Context, takers Takers) (map[int]Backlog, error) {
-	var parameters pgx.ExtendedQueryBuilder
-	if err := parameters.Build(pgtype.NewMap(), nil, takers.Parameters); err != nil { // in text form, as for no type
-		return nil, fmt.Errorf("encode parameter: %w", err)
-	}
-	looked, looks, limit := map[State]bool{}, t.looks(takers), takers.limit()
-	if t.PendingIndexed() && !t.mapping.Available.Has() {
-		looked[Scheduled] = false
-	}
-	if !t.mapping.Failed.Has() {
-		looked[Failed] = false
-	}
+// With an error nothing is counted.
+func (t *Table) Tally(ctx context.Context, takers Takers) (backlogs map[int]Backlog, err error) {
+	looks, counted := t.looks(takers)
 	var results []*pgconn.Result
-	var err error
 	if len(looks) > 0 {
-		results, err = t.send(ctx, limits{inOrder: true}, each(looks, func(l look) request {
-			return request{statement: l.statement, parameters: parameters.ParamValues, text: true}
-		})...)
-	}
-	topics := map[int]map[string]*Topic{}
-	for _, number := range takers.Numbers {
-		topics[number] = map[string]*Topic{}
-	}
-	for i, result := range results {
-		state, rows := looks[i].state, int64(0)
-		for _, row := range result.Rows {
-			found := Topic{
-				Topic: string(row[0]), Due: ordinal(row[2]), Retrying: ordinal(row[3]), Scheduled: ordinal(row[4]),
-				Failed: ordinal(row[5]),
-			}
-			if row[6] != nil { // a writer's clock may be ahead
-				found.OldestAgeSeconds = new(max(math.Float64frombits(binary.BigEndian.Uint64(row[6])), 0))
-			}
-			rows += found.Due + found.Scheduled + found.Failed
-			if of := topics[int(ordinal(row[1]))]; of != nil {
-				of[found.Topic] = cmp.Or(of[found.Topic], &Topic{Topic: found.Topic})
-				of[found.Topic].add(found)
-			}
+		var parameters pgx.ExtendedQueryBuilder
+		if err := parameters.Build(pgtype.NewMap(), nil, takers.Parameters); err != nil { // as text, as for no type
+			return nil, fmt.Errorf("encode parameter: %w", err)
 		}
-		looked[state] = looked[state] || rows == int64(limit)
-	}
-	backlogs := map[int]Backlog{}
-	for number, of := range topics {
-		backlogs[number] = backlogOf(of, looked)
+		results, err = t.send(ctx, limits{inOrder: true}, request{
+			statement:  t.description.text("count.sql", "looks", strings.Join(looks, "\nunion all\n")),
+			parameters: parameters.ParamValues, text: true,
+		})
 	}
 	if err != nil {
-		err = fmt.Errorf("count rows: %w", err)
+		counted, err = nil, fmt.Errorf("count rows: %w", err)
+	}
+	sums, topics, looked := map[int]Topic{}, map[int][]Topic{}, map[State]int64{}
+	for _, result := range results {
+		for _, row := range result.Rows {
+			taker, whole, found := int(ordinal(row[0])), row[1][0] != 0, Topic{}
+			if err := json.Unmarshal(row[2], &found); err != nil {
+				return nil, fmt.Errorf("count rows: %w", err)
+			}
+			if !whole {
+				topics[taker] = append(topics[taker], found)
+				continue
+			}
+			sums[taker] = found
+			looked[Due] += found.Due
+			looked[Scheduled] += found.Scheduled
+			looked[Failed] += found.Failed
+		}
+	}
+	backlogs = map[int]Backlog{}
+	for _, number := range takers.Numbers {
+		sum, all := sums[number], topics[number]
+		listed := min(len(all), mostTopics)
+		b := Backlog{AtLeast: []string{}, Topics: append([]Topic{}, all[:listed]...), MoreTopics: len(all) - listed}
+		for _, state := range counted {
+			full := looked[state] >= int64(takers.limit())
+			if full {
+				b.AtLeast = append(b.AtLeast, string(state))
+			}
+			switch state {
+			case Due:
+				b.Due, b.Retrying, b.OldestAgeSeconds = &sum.Due, &sum.Retrying, sum.OldestAgeSeconds
+				if sum.Due == 0 && !full {
+					b.OldestAgeSeconds = new(float64)
+				}
+			case Scheduled:
+				b.Scheduled = &sum.Scheduled
+			case Failed:
+				b.Failed = &sum.Failed
+			}
+		}
+		backlogs[number] = b
 	}
 	return backlogs, err
 }
@@ -201,14 +164,8 @@ func (t Takers) limit() int {
 	return CountCap
 }
 
-// A look is one walk along an index.
-type look struct {
-	state     State
-	statement string
-}
-
-// looks returns the walks that count rows. Those that can take long come last: the states before them are then known.
-func (t *Table) looks(takers Takers) (looks []look) {
+// looks returns walks along indexes, which count rows, and the states that are known with them.
+func (t *Table) looks(takers Takers) (looks []string, counted []State) {
 	m, dueAt := t.mapping, "null::timestamptz"
 	if m.since().Has() {
 		dueAt = m.dueAt(Column.zoned)
@@ -218,17 +175,20 @@ func (t *Table) looks(takers Takers) (looks []look) {
 		if takers.Divided { // the filter would not bound the walk
 			where = strings.TrimSuffix(where, d["filtered"])
 		}
-		is := func(other State) string { return strconv.FormatBool(state == other) }
-		looks = append(looks, look{state, d.text("count.sql", "state", where, "ordering", order, "taker", taker,
-			"is_due", is(Due), "is_scheduled", is(Scheduled), "is_failed", is(Failed))})
+		looks = append(looks, d.text("count_look.sql", "state", string(state), "rows", where, "ordering", order,
+			"taker", taker))
 	}
-	pending, byTime := t.PendingIndexed(), "order by "+d["ordering"]
-	if pending {
+	if t.PendingIndexed() {
+		byTime := "order by " + d["ordering"]
 		add(Due, d["due"], byTime, takers.SQL)
 		if m.dueIndex { // rows with available_at are in an index of their own
 			byTime = "order by " + d["available"]
 			add(Due, d["arrived"], byTime, takers.SQL)
 		}
+		if m.Available.Has() {
+			add(Scheduled, d["scheduled"], byTime, takers.SQL)
+		}
+		counted = []State{Due, Scheduled}
 	}
 	if t.FailedIndexed() {
 		taker := takers.SQL
@@ -237,10 +197,10 @@ func (t *Table) looks(takers Takers) (looks []look) {
 		}
 		add(Failed, m.Failed.Name+" is not null"+d["filtered"], "", taker)
 	}
-	if pending && m.Available.Has() {
-		add(Scheduled, d["scheduled"], byTime, takers.SQL)
+	if t.FailedIndexed() || !m.Failed.Has() {
+		counted = append(counted, Failed)
 	}
-	return looks
+	return looks, counted
 }
 
 // PendingIndexed reports whether an index makes it cheap to count pending rows. An index of a destination's own columns

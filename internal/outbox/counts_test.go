@@ -16,7 +16,7 @@ type Counts struct {
 	Oldest *float64
 }
 
-// Count counts the view's rows. Numbers that were counted before an error are returned with it.
+// Count counts the view's rows.
 func (t *Table) Count(ctx context.Context) (Counts, error) {
 	const mine, others = 0, 1
 	takers := Takers{SQL: strconv.Itoa(mine), Numbers: []int{mine}}

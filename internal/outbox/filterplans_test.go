@@ -68,7 +68,7 @@ func TestPlansOfAFilter(t *testing.T) {
 							t.Errorf("%v, analyzed %v:\n%s", f, analyzed, plan)
 						}
 					}
-					if found < 7 { // five reads, two counts
+					if found < 6 { // five reads, a count
 						t.Errorf("%v: %d plans", f, found)
 					}
 				}
