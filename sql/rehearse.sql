@@ -2,8 +2,8 @@
 -- afterwards. All of them are written at once; those that this leaves as they are, or all if it fails, are then written one
 -- by one. PL/pgSQL catches what the server says, so that the server logs no error.
 -- The setting outbox_relay.rows holds the identities as an array of JSON. The setting outbox_relay.refused gets an object of
--- JSON with the numbers of the rows that are not written, from 1 on: the beginnings of code, message, detail, hint and
--- context of each error, which a trigger may fill with the whole row; null if the write has no effect.
+-- JSON with the numbers of the rows that are not written, from 1 on: of each error the fields of pgconn.PgError, of whose
+-- texts only the beginnings, since a trigger may fill them with the whole row; null if the write has no effect.
 -- Locks the rows. It waits a moment for those that another session keeps locked: marks and rehearsals of other destinations are over
 -- soon, and end between two tries. A row that stays locked is not written, with the code 55P03. Fires triggers. Uses the primary key.
 do $rehearsal$
@@ -59,8 +59,9 @@ begin
         get stacked diagnostics outbox_relay_code = returned_sqlstate, outbox_relay_message = message_text,
           outbox_relay_detail = pg_exception_detail, outbox_relay_hint = pg_exception_hint,
           outbox_relay_context = pg_exception_context;
-        outbox_relay_refused := outbox_relay_refused || jsonb_build_object(n, jsonb_build_array(outbox_relay_code,
-          left(outbox_relay_message, 500), left(outbox_relay_detail, 500), left(outbox_relay_hint, 500),
+        outbox_relay_refused := outbox_relay_refused || jsonb_build_object(n, jsonb_build_object('Severity', 'ERROR',
+          'Code', outbox_relay_code, 'Message', left(outbox_relay_message, 500), 'Detail', left(outbox_relay_detail, 500),
+          'Hint', left(outbox_relay_hint, 500), 'Where',
           case when cardinality(string_to_array(outbox_relay_context, E'\n')) > 2 -- the last two lines are of this block itself
             then left(split_part(outbox_relay_context, E'\n', 1), 500) else '' end));
     end;

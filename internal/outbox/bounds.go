@@ -112,21 +112,20 @@ func sizeOf(rest []byte) int64 {
 	return max(size, 1)
 }
 
-// missing returns the approximate size of a row that did not come whole, or 0 if it did, and whether one of its texts
-// was cut.
-func (t *Table) missing(values [][]byte, most int64) (size int64, long bool) {
-	size = sizeOf(values[atPayloadRest]) + sizeOf(values[atHeadersRest])
-	long = cut(values[atTopic], most) || cut(values[atKey], most)
+// missing returns the approximate size of a row that did not come whole, or 0 if it did. A row one of whose texts was
+// cut is larger than most.
+func (t *Table) missing(values [][]byte, most int64) int64 {
+	size, long := sizeOf(values[atPayloadRest])+sizeOf(values[atHeadersRest]), cut(values[atTopic], most)
 	for _, value := range values[atExtra:] {
 		long = long || cut(value, most)
 	}
-	if size == 0 && !long {
-		return 0, false
-	}
-	if long {
+	if long || cut(values[atKey], most) {
 		size += most + 1
 	}
-	return size + int64(len(values[atPayload])+len(values[atHeaders])), long
+	if size == 0 {
+		return 0
+	}
+	return size + int64(len(values[atPayload])+len(values[atHeaders]))
 }
 
 func isJSON(c Column) bool { return c.OID == pgtype.JSONOID || c.OID == pgtype.JSONBOID }

@@ -70,14 +70,12 @@ func (t *Table) ExamineDedupIDs(prefix string, names setting.Names) (f finding.L
 	if timed {
 		is += "@1767225600000000"
 	}
-	f.Add(check, subject, finding.WarnIf(t.relation.cluster == "" && prefix == "", is+" and does not name the "+
-		"database server, whose system identifier this role may not read: streams drop rows of another server with "+
-		"the same numbers and tables as duplicates", "grant execute on function pg_control_system() to it, or set "+
-		names.Of("DedupPrefix")+" to a name that no other service has"))
-	f.Add(check, subject, finding.WarnIf(!timed, is+", without the time of insert, since the table has no "+
-		"inserted_at: after truncate … restart identity or the restore of a backup, streams drop new rows with the "+
-		"ids of old ones as duplicates", "add a column inserted_at (timestamptz not null default now()), or change "+
-		names.Of("DedupPrefix")+" whenever ids begin again"))
+	f.Add(check, subject, finding.WarnIf(!timed || t.relation.cluster == "" && prefix == "", is+", without the "+
+		"database server's system identifier or the time of insert: streams drop rows of another server with the same "+
+		"numbers and tables, and new rows with the ids of old ones after truncate … restart identity or the restore "+
+		"of a backup, as duplicates", "add a column inserted_at (timestamptz not null default now()) if there is "+
+		"none, and grant execute on function pg_control_system() to the role, or set "+names.Of("DedupPrefix")+" to a "+
+		"name that no other service has, and to another one whenever ids begin again"))
 	f.Add(check, subject, finding.OKIf(f == nil, is+", which no other row has"))
 	return f
 }

@@ -204,7 +204,7 @@ func TestNoReadStepsOverScheduledRows(t *testing.T) {
 						t.Errorf("plan:\n%s", plan)
 					}
 				}
-				if want := 3 + 2 + 4 + 2; found != want {
+				if want := 3 + 2 + 1 + 2; found != want {
 					t.Errorf("%d plans, want %d", found, want)
 				}
 			})

@@ -55,28 +55,26 @@ func (s *scanner) next() byte {
 	return 0
 }
 
-// value reads a value: the text of a string, or of another value as it is written.
+// value reads a value: the text of a string, or of another value as it is written. Only strings without escapes, which
+// nearly all values are, are read without the decoder.
 func (s *scanner) value(a *arena) (value string, isText bool, err error) {
-	if isText = s.next() == '"'; !isText {
-		var raw json.RawMessage
-		d := json.NewDecoder(bytes.NewReader(s.text[s.at:]))
-		err = d.Decode(&raw)
-		s.at += int(d.InputOffset())
-		return a.text(raw), false, err
-	}
-	start, escaped := s.at, false
-	for s.at++; s.at < len(s.text) && s.text[s.at] != '"'; s.at++ {
-		if s.text[s.at] == '\\' {
-			escaped = true
-			s.at++
+	isText = s.next() == '"'
+	rest := s.text[s.at:]
+	if isText {
+		end := bytes.IndexByte(rest[1:], '"') + 1
+		if end > 0 && bytes.IndexByte(rest[:end], '\\') < 0 {
+			s.at += end + 1
+			return a.text(rest[1:end]), true, nil
 		}
 	}
-	s.at = min(s.at+1, len(s.text))
-	literal := s.text[start:s.at]
-	if !escaped && len(literal) >= 2 {
-		return a.text(literal[1 : len(literal)-1]), true, nil
+	var raw json.RawMessage
+	d := json.NewDecoder(bytes.NewReader(rest))
+	err = d.Decode(&raw)
+	s.at += int(d.InputOffset())
+	if !isText || err != nil {
+		return a.text(raw), isText, err
 	}
 	var unescaped string // allocated, so not the result
-	err = json.Unmarshal(literal, &unescaped)
+	err = json.Unmarshal(raw, &unescaped)
 	return unescaped, true, err
 }

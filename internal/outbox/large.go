@@ -8,20 +8,13 @@ import (
 
 // refuses reports whether a row is larger than the limit for all rows, and if so makes it invalid.
 func (t *Table) refuses(row *Row) bool {
-	switch {
-	case row.size <= t.maxRow:
+	if row.size <= t.maxRow {
 		return false
-	case row.long && t.maxRow > maxText:
-		row.refuse(publisher.PermanentError("text too long",
-			"the topic, the key, a header's column or a value that a template names has %d bytes or more: shorten it, "+
-				"or leave it out",
-			maxText))
-		return true
 	}
 	row.refuse(publisher.PermanentError("row too large",
-		"the row takes at least %d bytes, and %s is %d: raise this limit, or store the data elsewhere and send its "+
-			"location",
-		row.size, t.config.Names.Of("MaxRowBytes"), t.maxRow))
+		"the row takes at least %d bytes, and %s is %d, or the topic, the key, a header's column or a value that a "+
+			"template names has %d or more: raise the limit, or store the data elsewhere and send its location",
+		row.size, t.config.Names.Of("MaxRowBytes"), t.maxRow, maxText))
 	return true
 }
 

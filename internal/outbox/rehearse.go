@@ -44,20 +44,18 @@ func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]e
 	case err != nil:
 		return nil, fmt.Errorf("rehearse marks: %w", err)
 	}
-	var errs map[int][]string
+	var errs map[int]*pgconn.PgError
 	if err := json.Unmarshal(results[3].Rows[0][0], &errs); err != nil {
 		return nil, fmt.Errorf("rehearse marks: %w", err)
 	}
 	refused = map[string]error{}
 	var general error // is not about rows
-	for n, texts := range errs {
+	for n, e := range errs {
 		identity := rows[n-1].Identity()
-		if texts == nil {
+		if e == nil {
 			refused[identity] = t.ineffective()
 			continue
 		}
-		e := &pgconn.PgError{Severity: "ERROR", Code: texts[0], Message: texts[1], Detail: texts[2], Hint: texts[3]}
-		e.Where = texts[4]
 		err := fmt.Errorf("rehearse marks: %w", e)
 		refused[identity] = err
 		if !Rejected(e) && !Cancelled(e) && !Locked(e) && e.Code != insufficientPrivilege {

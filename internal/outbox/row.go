@@ -54,7 +54,6 @@ type Row struct {
 	content uint64  // a hash of everything of which the message is made, under the table's seed
 	view    *Table  // that has read the row: other destinations' views take other rows and read other columns
 	version uint32  // the number of the transaction or savepoint that wrote this version of the row
-	long    bool    // a text was too long to be read
 	size    int64   // size of what did not come with the page and must be read whole, 0 if everything came
 
 	// Invalid is the reason why the row cannot be made into a message, or nil.
@@ -186,7 +185,7 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 		row.Waited = time.Duration(max(-longest, min(longest, ordinal(v)))) * time.Microsecond
 	}
 	row.Extra = make([]string, len(m.extra))
-	if row.size, row.long = t.missing(values, most); row.size > 0 {
+	if row.size = t.missing(values, most); row.size > 0 {
 		if row.Invalid != nil {
 			row.size = 0 // the contents are of no use
 		}

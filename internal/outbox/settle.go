@@ -27,9 +27,9 @@ const (
 )
 
 // ErrLocked and ErrRewritten say why a row was not written: another session keeps it locked, or somebody has changed it
-// since it was read.
+// since it was read. A row that row security hides from a refusal looks like a locked one.
 var (
-	ErrLocked    = errors.New("locked by another session")
+	ErrLocked    = errors.New("locked by another session, or hidden from writes by row security")
 	ErrRewritten = errors.New("changed since it was read")
 )
 
@@ -81,14 +81,19 @@ func (t *Table) Settle(ctx context.Context, rows []*Row, free bool) (map[string]
 
 // settleAll settles rows, and returns those that are still pending although it could write them.
 func (t *Table) settleAll(ctx context.Context, rows []*Row, _ map[string]error) (pending [][][]byte, err error) {
-	left, err := t.mark(ctx, t.description, rows)
-	if err != nil || left <= 0 {
+	file, parameters := "settle.sql", [][]byte{array(t.rowOID, identitiesOf(rows)), versionsOf(rows)}
+	if t.mapping.place != noPlace {
+		places := each(rows, func(r *Row) []byte { return r.place[:] })
+		file, parameters = "settle_here.sql", append(parameters, array(pgtype.TIDOID, places))
+	}
+	l := limits{lock: lockPatience}
+	results, err := t.send(ctx, l, request{statement: t.description.text(file), parameters: parameters})
+	if err != nil || results[0].CommandTag.RowsAffected() >= int64(len(rows)) {
 		return nil, err
 	}
 	// The remaining rows were settled or deleted by another session, or by this statement if its answer was lost, or
 	// they have changed, or nothing was done.
-	return t.query(ctx, limits{lock: lockPatience}, t.description.text("unsettled.sql"),
-		array(t.rowOID, identitiesOf(rows)))
+	return t.query(ctx, l, t.description.text("unsettled.sql"), parameters[0])
 }
 
 // settleFree settles the rows that no other session keeps locked, and notes the others. It returns those that are still
@@ -144,35 +149,6 @@ func (t *Table) reread(ctx context.Context, changed map[string]*Row) (same []*Ro
 		}
 	}
 	return same, nil
-}
-
-// mark writes what d says into rows at the places where they were read, or by their identities where places do not lead
-// to rows. It returns the number of rows that are left.
-func (t *Table) mark(ctx context.Context, d description, rows []*Row) (left int64, err error) {
-	file, parameters := "settle.sql", [][]byte{array(t.rowOID, identitiesOf(rows)), versionsOf(rows)}
-	if t.mapping.place != noPlace {
-		places := each(rows, func(r *Row) []byte { return r.place[:] })
-		file, parameters = "settle_here.sql", append(parameters, array(pgtype.TIDOID, places))
-	}
-	results, err := t.send(ctx, limits{lock: lockPatience}, request{statement: d.text(file), parameters: parameters})
-	if err != nil {
-		return 0, err
-	}
-	return int64(len(rows)) - results[0].CommandTag.RowsAffected(), nil
-}
-
-// stillLocked leaves out of locked rows those that row security hides from every write of this role. While there are
-// some of both, all count as locked.
-func (t *Table) stillLocked(ctx context.Context, locked []string) ([]string, error) {
-	if !t.relation.Policies || len(locked) == 0 {
-		return locked, nil
-	}
-	rows, err := t.query(ctx, limits{lock: freePatience}, t.description.text("lock.sql", "wait", "nowait"),
-		array(t.rowOID, locked))
-	if Locked(err) {
-		return locked, nil
-	}
-	return firsts(rows), err
 }
 
 // writeLock is a statement that takes the table's lock for writing rows, and does nothing. It comes first where a
@@ -249,34 +225,23 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (unwritten map[s
 		unwritten[r.Identity()] = ErrRewritten
 	}
 	const written, beingLocked = 1, 2
-	var locked []string
 	for _, row := range rows {
-		identity, what := string(row[0]), ordinal(row[1])
-		if unwritten[identity] = t.ineffective(); what == beingLocked {
-			locked = append(locked, identity)
-		} else if what == written {
+		switch identity := string(row[0]); ordinal(row[1]) {
+		case written:
 			delete(unwritten, identity)
+		case beingLocked:
+			unwritten[identity] = ErrLocked
+		default:
+			unwritten[identity] = t.ineffective()
 		}
-	}
-	if locked, err = t.stillLocked(ctx, locked); err != nil {
-		return nil, fmt.Errorf("write refusals: %w", err)
-	}
-	for _, identity := range locked {
-		unwritten[identity] = ErrLocked
 	}
 	return unwritten, nil
 }
 
 // ineffective is the problem of writes that the server accepts and does not do.
 func (t *Table) ineffective() *SetupError {
-	const none = "writing rows has no effect and gives no error: "
-	const policies = "give the role a policy for updates of all rows"
-	if t.relation.Policies {
-		return problem(checkRights, policies+" (for deletes with "+t.config.Names.Of("Delete")+"), or the attribute "+
-			"bypassrls", none+"row security is active for role %s, and lets it see rows that it may not write",
-			t.relation.Role)
-	}
-	return problem(checkRights, "change the trigger or the rule, or "+policies+", or the attribute bypassrls",
-		none+"a BEFORE trigger that returns NULL or OLD, a rule, or row security keeps role %s from it",
-		t.relation.Role)
+	return problem(checkRights, "change the trigger or the rule; or give the role a policy for updates of all rows "+
+		"(for deletes with "+t.config.Names.Of("Delete")+"), or the attribute bypassrls",
+		"writing rows has no effect and gives no error: a BEFORE trigger that returns NULL or OLD, a rule, or row "+
+			"security keeps role %s from it", t.relation.Role)
 }

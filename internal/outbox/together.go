@@ -2,9 +2,9 @@ package outbox
 
 import "strings"
 
-// Together returns the table with whose Settle accepted rows are marked in the columns of several views, which costs the
-// database little more than marking them in one. A mark that exists already stays as it is. No view deletes its rows,
-// and the rows are those of the first one.
+// Together returns the table with whose Settle accepted rows are marked in the columns of several views, which costs
+// the database little more than marking them in one. A mark that exists already stays as it is. No view deletes its
+// rows, and the rows are those of the first one.
 func Together(views []*Table) *Table {
 	var marks, relayed []string
 	for _, v := range views {

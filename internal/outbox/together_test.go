@@ -8,8 +8,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// One statement marks rows for several destinations, at the places where they were read or wherever they are. A mark that
-// a row has already stays as it is.
+// One statement marks rows for several destinations, at the places where they were read or wherever they are. A mark
+// that a row has already stays as it is.
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	for name, partitioned := range map[string]string{

@@ -85,8 +85,8 @@ func (s *Settlement) count(o *order, n int) {
 
 // run writes an order and answers its engines. If marks for several destinations could not all be made at once, nothing
 // is answered: the rows go back to what is gathered, and are marked for each destination by itself. A mark that some of
-// them already have does no harm, since a marked row is left as it is. Marking apart is always right, so any doubt leads
-// there, and costs a statement more.
+// them already have does no harm, since a marked row is left as it is. Marking apart is always right, so any doubt
+// leads there, and costs a statement more.
 func (s *Settlement) run(o *order) {
 	overdue := time.AfterFunc(asideAfter, func() { s.release(o) })
 	started := time.Now()

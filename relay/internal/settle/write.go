@@ -77,10 +77,10 @@ func (s *Settlement) refuse(ctx context.Context, o *order, rows []*engine.Row) (
 
 // undivided notes rows that need no more dividing after an error: a single row that the database does not accept, or
 // the rest where a trigger or a foreign key has met locks often enough. It reports false if the halves are to be tried
-// separately. A single row for which the server has ended the statement counts as one that the database does not accept,
-// so that its order ends. Otherwise such a row would be tried until the end of the process, with all that waits in its
-// order. Rows of one key stay together where there are locks, since what rows have in common besides the table is what
-// is locked most often. The order differs each time, so that different rows wait.
+// separately. A single row for which the server has ended the statement counts as one that the database does not
+// accept, so that its order ends. Otherwise such a row would be tried until the end of the process, with all that waits
+// in its order. Rows of one key stay together where there are locks, since what rows have in common besides the table
+// is what is locked most often. The order differs each time, so that different rows wait.
 func (o *order) undivided(rows []*engine.Row, err error) bool {
 	if outbox.Locked(err) {
 		if err = outbox.ErrLocked; o.waits == 0 {
