@@ -174,15 +174,6 @@ func TestBadInput(t *testing.T) {
 		{nil, "grants", 2, "outbox-relay: grants requires --role NAME, the database role of the relay"},
 		{nil, "grants --role x --for all", 2, `outbox-relay: a role is for relay, operate or prune, not for "all"`},
 		{
-			[]string{
-				"OUTBOX_DESTINATIONS=orders,dead", "OUTBOX_DESTINATION_DEAD_FAILED_OF=orders",
-				"OUTBOX_DESTINATION_DEAD_COLUMNS=relayed_at:dead_at",
-			},
-			"schema --destination dead --delays", 2,
-			"outbox-relay: destination dead takes rows once they have failed or been relayed elsewhere, " +
-				"whatever their available_at; leave out --delays",
-		},
-		{
 			nil, "schema --destination x", 2,
 			"outbox-relay: no destination is called x; those of OUTBOX_DESTINATIONS are default",
 		},
@@ -210,15 +201,18 @@ func TestBadInput(t *testing.T) {
 			`  OUTBOX_TOPIC="{" has a brace alone; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or {{ and }} for braces`},
 		{
 			append([]string{"OUTBOX_TABEL=hush"}, connections...), "run", 2,
-			`outbox-relay: configuration: OUTBOX_TABEL is an unknown variable; did you mean OUTBOX_TABLE?`,
+			`outbox-relay: configuration: OUTBOX_TABEL is an unknown variable; see outbox-relay help settings, where * ` +
+				`marks what may be set for one of the destinations that OUTBOX_DESTINATIONS lists`,
 		},
 		{
 			append([]string{"OUTBOX_TABEL=hush"}, connections...), "", 2,
-			`outbox-relay: configuration: OUTBOX_TABEL is an unknown variable; did you mean OUTBOX_TABLE?`,
+			`outbox-relay: configuration: OUTBOX_TABEL is an unknown variable; see outbox-relay help settings, where * ` +
+				`marks what may be set for one of the destinations that OUTBOX_DESTINATIONS lists`,
 		},
 		{
 			append([]string{"OUTBOX_TABEL=hush"}, connections...), "drain", 2,
-			`outbox-relay: configuration: OUTBOX_TABEL is an unknown variable; did you mean OUTBOX_TABLE?`,
+			`outbox-relay: configuration: OUTBOX_TABEL is an unknown variable; see outbox-relay help settings, where * ` +
+				`marks what may be set for one of the destinations that OUTBOX_DESTINATIONS lists`,
 		},
 	} {
 		t.Run(c.args, func(t *testing.T) {

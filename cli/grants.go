@@ -35,20 +35,12 @@ replay, and with --for prune for the command prune.`,
 		}
 		plan, _ := planOf(c)
 		rights.Table, rights.Role = plan.Table, role
-		_, err = io.WriteString(cmd.OutOrStdout(), assumesPublic(plan.Table)+sql.Grants(rights))
+		_, err = io.WriteString(cmd.OutOrStdout(), sql.Grants(rights))
 		return err
 	})
 	cmd.Flags().StringVar(&role, "role", "", "the database role of the relay, as it is named (not quoted)")
 	cmd.Flags().StringVar(&purpose, "for", "relay", "what the role is for: relay, operate or prune")
 	return cmd
-}
-
-// assumesPublic returns a comment for a script that is about a table whose schema is assumed.
-func assumesPublic(table sql.Table) string {
-	if table.Schema != "" {
-		return ""
-	}
-	return "-- OUTBOX_TABLE names no schema, so this says public; set it to schema.table if that is wrong.\n"
 }
 
 // rightsFor returns the rights that a role needs for a purpose.

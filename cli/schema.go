@@ -54,7 +54,7 @@ drops partitions in which every row is done. Print it again when a destination g
 		}
 		if destination != "" {
 			var err error
-			if view, err = owner(&settings, destination, delays); err != nil {
+			if view, err = owner(&settings, destination); err != nil {
 				return usageError(err)
 			}
 			text = settings.OwnSchema(view)
@@ -84,7 +84,7 @@ drops partitions in which every row is done. Print it again when a destination g
 }
 
 // owner returns the view of a destination with columns of its own.
-func owner(settings *outbox.Config, name string, delays bool) (outbox.View, error) {
+func owner(settings *outbox.Config, name string) (outbox.View, error) {
 	settings.Shards, settings.Delete, settings.Key = 0, false, rowkey.Source{}
 	var names []string
 	for _, v := range settings.Views {
@@ -92,9 +92,6 @@ func owner(settings *outbox.Config, name string, delays bool) (outbox.View, erro
 		case v.Name == name && v.Columns == nil:
 			return outbox.View{}, fmt.Errorf("destination %s keeps its state in the columns of the table; set "+
 				"OUTBOX_DESTINATION_…_COLUMNS to give it columns of its own", name)
-		case v.Name == name && delays && (v.FailedOf != nil || v.RelayedOf != nil):
-			return outbox.View{}, fmt.Errorf("destination %s takes rows once they have failed or been relayed "+
-				"elsewhere, whatever their available_at; leave out --delays", name)
 		case v.Name == name:
 			return v, nil
 		}

@@ -50,23 +50,22 @@ func (d *Doctor) database(ctx context.Context, r *Report) (*outbox.Table, []outb
 
 // server is what one connection shows of the server at its other end.
 type server struct {
-	version           string
-	number            int // server_version_num
-	standby, readOnly bool
-	commit            string // synchronous_commit
-	sessions, slots   int64  // of clients: open now, and at most
-	started           int64  // with the database's name it tells one server from another
-	database, role    string
-	notifications     float64 // how full the queue is, from 0 to 1
-	protected         bool    // against whoever is on the way
+	version         string
+	number          int // server_version_num
+	readOnly        bool
+	commit          string // synchronous_commit
+	sessions, slots int64  // of clients: open now, and at most
+	started         int64  // with the database's name it tells one server from another
+	database, role  string
+	protected       bool // against whoever is on the way
 }
 
 // look asks the server in one statement, without a transaction.
 func look(ctx context.Context, conn *pgx.Conn) (server, error) {
 	var s server
 	row := conn.QueryRow(ctx, sql.Text("doctor_server.sql", nil), pgx.QueryExecModeExec)
-	err := row.Scan(&s.version, &s.number, &s.standby, &s.readOnly, &s.commit, &s.sessions, &s.slots,
-		&s.started, &s.database, &s.role, &s.notifications)
+	err := row.Scan(&s.version, &s.number, &s.readOnly, &s.commit, &s.sessions, &s.slots,
+		&s.started, &s.database, &s.role)
 	if err != nil {
 		err = fmt.Errorf("ask the server: %w", err)
 	}
@@ -93,21 +92,14 @@ func (s server) findings(variable string) (f finding.List) {
 		"add sslmode=verify-full and sslrootcert=FILE to it"))
 	f.Add("version", "", finding.FailIf(s.number < oldest,
 		"PostgreSQL "+s.version+" is too old: the relay needs 14 or newer", "upgrade the server"))
-	f.Add("read_only", variable,
-		finding.FailIf(s.standby, "the server is a standby, where nothing can be marked as relayed",
-			"name the primary, or several hosts with target_session_attrs=read-write"),
-		finding.FailIf(s.readOnly, "transactions are read-only, so nothing can be marked as relayed",
-			"take away default_transaction_read_only from the role, the database or the URL"))
+	f.Add("read_only", variable, finding.FailIf(s.readOnly,
+		"transactions are read-only, as on a standby, so nothing can be marked as relayed",
+		"name the primary, or several hosts with target_session_attrs=read-write; or take away "+
+			"default_transaction_read_only from the role, the database or the URL"))
 	// remote_write, on and remote_apply all wait until the mark is at least on the server's own disk.
 	f.Add("settings", "synchronous_commit", finding.WarnIf(s.commit == "off" || s.commit == "local",
 		"it is "+s.commit+": a crash or failover of the server forgets marks, and their rows are published again",
 		"set it to on for the relay's role"))
-	// The queue has 8 GB for the whole server unless configured otherwise. A session that listens keeps it from being
-	// emptied while it has a transaction open, whatever channel it listens on.
-	f.Add("notifications", "", finding.WarnIf(s.notifications >= 0.5,
-		fmt.Sprintf("the server's queue of notifications is %.0f %% full: no relay listens from half on, and once it "+
-			"is full, every transaction that notifies fails at its commit", 100*s.notifications),
-		"find the session that listens and has a transaction open, in pg_stat_activity by query_start, and end it"))
 	// A pooler that is asked here shows the server's numbers too, since it passes the question on.
 	f.Add("connections", "", finding.WarnIf(free < spare,
 		fmt.Sprintf("%d of %d connections are left; a replica uses up to %d", max(free, 0), s.slots, spare),

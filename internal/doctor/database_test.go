@@ -60,7 +60,6 @@ func TestServer(t *testing.T) {
 		"old": {func(s *server) {
 			s.number, s.version = 130009, "13.9"
 		}, finding.Error, "version", "needs 14 or newer"},
-		"standby":       {func(s *server) { s.standby, s.readOnly = true, true }, finding.Error, "read_only", "is a standby"},
 		"read-only":     {func(s *server) { s.readOnly = true }, finding.Error, "read_only", "are read-only"},
 		"commit":        {func(s *server) { s.commit = "off" }, finding.Warning, "settings", "forgets marks"},
 		"not protected": {func(s *server) { s.protected = false }, finding.Warning, "encryption", "not verified"},

@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/outbox-relay/outbox-relay/internal/inspect"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -65,7 +64,9 @@ func (d *Doctor) destinations(ctx context.Context, r *Report, table *outbox.Tabl
 		group.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
-			found[i] = to.examine(ctx, addresses[i])
+			if examiner, able := to.Publisher.(publisher.Examiner); able { // standard output is not
+				found[i] = examiner.Examine(ctx, addresses[i])
+			}
 		})
 	}
 	group.Wait()
@@ -85,13 +86,4 @@ func (d *Doctor) destinations(ctx context.Context, r *Report, table *outbox.Tabl
 			"of a destination, or a destination without TOPICS, which takes every row")
 	}
 	r.add(areaDestination, "", f...)
-}
-
-// examine lets the publisher examine its broker. Only standard output has nothing to examine.
-func (to Destination) examine(ctx context.Context, addresses []publisher.Address) (f finding.List) {
-	if examiner, able := to.Publisher.(publisher.Examiner); able {
-		return examiner.Examine(ctx, addresses)
-	}
-	f.Well(inspect.Reach, "", "takes messages")
-	return f
 }
