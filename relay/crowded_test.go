@@ -24,7 +24,7 @@ func TestBlockedKeysAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
 				const most, keys, each = 20, 400, 3
-				s.limits.Keys, s.limits.Holds, s.limits.Batch, s.limits.Rows = most, most, 50, 100
+				s.limits.Keys, s.limits.Batch, s.limits.Rows = most, 50, 100
 				p := &stuckPublisher{Publisher: s.Broker.Publisher(), answer: func(*publisher.Message) error { return answer }}
 				stuck := s.destination("stuck", s.Broker, "stuck*")
 				stuck.Publisher, stuck.MaxAttempts, stuck.BackoffMax = p, 1<<20, time.Second

@@ -106,7 +106,6 @@ var errStopTime = errors.New("the time for a clean stop was over")
 func (l *loop) turn(ctx, work context.Context, end context.CancelCauseFunc) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	defer func() { l.engine.Report(true, time.Now()) }()
 	done := ctx.Done()
 	for {
 		now := time.Now()
@@ -217,7 +216,6 @@ func (l *loop) observe(now time.Time) {
 	if now.Sub(l.to.snapshot().At) < 100*time.Millisecond {
 		return
 	}
-	l.engine.Report(false, now)
 	s := l.engine.Snapshot(now)
 	if l.to.paused.Load() {
 		s.Down = nil

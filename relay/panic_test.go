@@ -127,30 +127,6 @@ func TestPublisherPanicsOnOneMessage(t *testing.T) {
 	})
 }
 
-// A row whose publish panics fails, too, while no other row flows that could show that the broker is not at fault: a
-// panic is no answer of a broker's. The later rows of its key are delivered.
-func TestPublisherPanicsOnTheOnlyRow(t *testing.T) {
-	t.Parallel()
-	simulate(t, func(t *testing.T, s *sim) {
-		for i, id := range []string{"poison", "next", "last"} {
-			s.table.insert(int64(1+i), id, "key", "t")
-		}
-		s.panics(func(m *publisher.Message) bool { return m.ID == "poison" })
-		defer s.start()()
-		s.table.drained(t, time.Hour)
-		if failed := s.table.failedRows(); !slices.Equal(failed, []string{"poison"}) {
-			t.Errorf("failed: %q", failed)
-		}
-		if got := s.All(); len(got) != 2 || got[0].ID != "next" {
-			t.Errorf("delivered: %v", got)
-		}
-		time.Sleep(time.Second) // the state is published now and then
-		if down := s.destinations[0].snapshot().Down; down != nil {
-			t.Errorf("the destination is still held: %v", down)
-		}
-	})
-}
-
 // A publisher that panics on every message holds its destination and costs the rows no attempts.
 func TestPublisherAlwaysPanics(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,6 @@ func (l *loop) taken(ctx context.Context, r *engine.Read) {
 	if ctx.Err() == nil {
 		l.database.read(r.Err)
 	}
-	l.to.measured.Stage(measure.StageFetch, r.Took)
 	fresh := l.engine.Taken(r, l.doorbell.Armed(), time.Now())
 	switch {
 	case outbox.Changed(r.Err):

@@ -16,7 +16,7 @@ import (
 // everything that is in flight. A page of 500 rows of which none is new is the usual one in a calm hour.
 
 // taken takes the rows of a tail's page. It returns how many of them were new.
-func (e *Engine) taken(r *Read, now time.Time) (fresh int) {
+func (e *Engine) taken(r *Read, armed, now time.Time) (fresh int) {
 	t := &e.tails[r.Kind]
 	rows, whole := e.page(t, r, now)
 	useless := t.more && len(rows) > 0
@@ -42,7 +42,7 @@ func (e *Engine) taken(r *Read, now time.Time) (fresh int) {
 	if whole && !t.more {
 		// Dropped rows are counted too: a look that brings only rows of closed keys is in vain, and pays for it with a
 		// rest.
-		e.pace(t, r, fresh, len(rows)-fresh, now)
+		e.pace(t, r, fresh, len(rows)-fresh, armed, now)
 	}
 	return fresh
 }
@@ -56,18 +56,14 @@ func (e *Engine) admit(row *outbox.Row, read *Read, now time.Time) (added, known
 	name := nameOf(row.Hash, row.Delayed)
 	// The same page begins at the low watermark each time, so most of its rows are in flight, or were settled since the
 	// read began.
-	known, moved := e.isKnown(row, read.number)
-	k := e.keys[name]
-	switch {
-	case known:
+	if e.isKnown(row, read.number) {
 		return false, true
-	// Somebody has moved a row that is in flight to this key. Its former key's answer decides whether it is published
-	// here at all, and until then no younger row of this key may pass it: the key is read by itself.
-	case moved && (k == nil || k.state == open) && !e.waits.has(name),
-		!moved && k != nil && e.follows(k, row, read.number): // it was committed late: all are read in order
-		e.rest(e.keyOf(name, row.Delayed, row.Message.Key == nil, row.Shard), causeOrder, now)
 	}
-	if e.drops(name, row.Position.Ordinal) || moved || e.waits.jammed {
+	k := e.keys[name]
+	if k != nil && e.follows(k, row, read.number) { // it was committed late: all are read in order
+		e.rest(k, causeOrder, now)
+	}
+	if e.drops(name, row.Position.Ordinal) || e.waits.jammed {
 		return false, false
 	}
 	k = e.keyOf(name, row.Delayed, row.Message.Key == nil, row.Shard)
@@ -77,7 +73,7 @@ func (e *Engine) admit(row *outbox.Row, read *Read, now time.Time) (added, known
 	// came, of which it may be the tenth row. In a simulation, one key with 100,000 rows, of which the broker takes ten
 	// a call, filled the room without this, and the p99 of others was 19.3 s instead of 0.44.
 	isHot := len(k.queue) >= hotQueue || k.flying >= max(1, e.Limits.Rows/4) ||
-		k.bytes >= e.Limits.Bytes/4 && k.flying > 0
+		k.flying > 0 && int64(k.flying*(row.Message.Size()+rowOverhead)) >= e.Limits.Bytes/4
 	if isHot && e.closed < e.room(false) {
 		// It leaves room to others: the rest of its rows is read in turn. What it has queued stays, since the tail
 		// brought it in order, and goes on while the key is closed.
@@ -98,17 +94,16 @@ func (e *Engine) admit(row *outbox.Row, read *Read, now time.Time) (added, known
 // limit.
 const hotQueue = 100
 
-// isKnown reports whether a row is in flight, or was when the read began that has brought it; or whether it is in
-// flight under another key, which somebody has changed since. People move a row that is refused to another key. Were it
-// simply known, its new key would stay open: in a simulation, a younger row of that key was delivered after 47 ms, and
-// the moved row after 4 minutes and 40 seconds, by the sweep.
-func (e *Engine) isKnown(r *outbox.Row, read uint64) (known, moved bool) {
+// isKnown reports whether a row is in flight, or was when the read began that has brought it. One that is in flight
+// under another key, which somebody has changed since, is taken as it is now: people move a row that is refused to
+// another key. What is in flight of it cannot be marked any more. Were it known, a younger row of its new key would go
+// first: in a simulation, that one was delivered after 47 ms, and the moved row after 4 minutes and 40 seconds.
+func (e *Engine) isKnown(r *outbox.Row, read uint64) bool {
 	if f := e.flying[r.Identity()]; f != nil {
-		known = f.key.name == nameOf(r.Hash, r.Delayed)
-		return known, !known
+		return f.key.name == nameOf(r.Hash, r.Delayed)
 	}
 	gone, is := e.gone[r.Identity()]
-	return is && gone >= read, false
+	return is && gone >= read
 }
 
 // follows reports whether a queued row of the key comes after another one, or may. Only the database knows the order of
@@ -166,7 +161,6 @@ func (e *Engine) take(r *outbox.Row, k *key, from *Read, now time.Time) {
 	e.queued++
 	e.shards.flying[r.Shard]++
 	k.flying++
-	k.bytes += row.Size
 	if k.queue = append(k.queue, row); len(k.queue) == 1 { // else it is listed, or has a call
 		e.list(k)
 	}

@@ -19,8 +19,8 @@ import (
 func aimed(change func(*sim)) *sim {
 	s := newSim(1)
 	s.limits = Limits{
-		Batch: 50, Rows: 400, Bytes: 1 << 20, Keys: 1000, Waiting: 1000, Holds: 10,
-		Poll: 50 * ms, Sweep: 5 * time.Second, Patience: 15 * time.Second,
+		Batch: 50, Rows: 400, Bytes: 1 << 20, Keys: 1000, Waiting: 1000,
+		Poll: 50 * ms, Patience: 15 * time.Second,
 	}
 	s.shape = shape{took: 5 * ms}
 	change(s)
@@ -170,7 +170,7 @@ func TestSavepointBetweenPages(t *testing.T) {
 // The number of keys that wait is bounded, and all of them go on in the end.
 func TestMoreKeysThanCanWait(t *testing.T) {
 	t.Parallel()
-	s := aimed(func(s *sim) { s.took, s.limits.Waiting, s.limits.Holds = ms, 10, 1 })
+	s := aimed(func(s *sim) { s.took, s.limits.Waiting, s.limits.Keys = ms, 10, 8 })
 	s.broker.missing["gone"] = true
 	for n := range 100 {
 		s.add(fmt.Sprint("key", n), "gone", nil)

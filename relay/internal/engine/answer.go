@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/internal/panics"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -28,13 +27,13 @@ import (
 func (e *Engine) Answers(batch []*Row, errs []error, now time.Time) {
 	e.publishing--
 	e.outage.probing = false
-	a := answers{Engine: e, now: now, counts: map[publisher.Class]int{}, alone: len(batch) == 1}
+	a := answers{Engine: e, now: now, counts: map[publisher.Class]int{}}
 	for from := 0; from < len(batch); {
 		to := from + 1
 		for to < len(batch) && batch[to].key == batch[from].key {
 			to++
 		}
-		a.key(batch[from:to], errs[from:to])
+		a.key(batch[from:to], errs[from:to], len(batch) == 1)
 		from = to
 	}
 	// The rate is what the broker gets. What it has not taken does not count, or an outage would use the rate up.
@@ -64,14 +63,13 @@ type answers struct {
 	*Engine
 	now    time.Time
 	counts map[publisher.Class]int // rows by the class of their answer, for the metrics and the rate
-	alone  bool                    // the batch has one row
 	alive  bool                    // an answer shows that the broker works
 	down   error                   // the last answer that says that nothing can be published to the destination
 }
 
 // key takes the answers for a key's rows: some of the first were accepted. The others go back to the front of its
 // queue, and the answer for the first of them says what becomes of the key.
-func (a *answers) key(rows []*Row, errs []error) {
+func (a *answers) key(rows []*Row, errs []error, alone bool) {
 	k, n := rows[0].key, 0
 	k.wire = 0 // from here on the key may be in another call (invariant 2)
 	var left []*Row
@@ -97,7 +95,7 @@ func (a *answers) key(rows []*Row, errs []error) {
 		a.vain++
 	}
 	if len(left) > 0 {
-		a.stopped(k, left, errs[n])
+		a.stopped(k, left, errs[n], alone)
 	}
 	if len(k.queue) > 0 {
 		a.list(k)
@@ -131,8 +129,9 @@ func (a *answers) accept(r *Row, err error) {
 }
 
 // stopped handles the rows of a key from the first one on that was not accepted, for which err is the answer. The
-// answers for the rows after it decide nothing: of each key a publisher accepts a prefix.
-func (a *answers) stopped(k *key, rows []*Row, err error) {
+// answers for the rows after it decide nothing: of each key a publisher accepts a prefix. alone says that the batch had
+// one row.
+func (a *answers) stopped(k *key, rows []*Row, err error, alone bool) {
 	class := publisher.ClassOf(err)
 	first := rows[0]
 	refused := class == publisher.Refused || class == publisher.Permanent
@@ -142,7 +141,7 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 	// it would keep all others from going, and none could show that the row is to blame.
 	if class == publisher.Ambiguous {
 		k.unanswered++
-		down = down && !(a.alone && k.unanswered > aloneAfter)
+		down = down && !(alone && k.unanswered > aloneAfter)
 	}
 	if down {
 		a.down = err
@@ -168,7 +167,7 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 			a.release(h, a.now) // its probe was answered
 		}
 		k.unanswered = 0
-		a.refused(k, 1, err)
+		a.refused(k, err)
 	case first.Unmarkable != nil:
 		a.withhold(k, first.Unmarkable, a.now)
 	case down, class == publisher.NotAttempted: // they go first the next time
@@ -177,15 +176,15 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 			a.release(h, a.now) // its probe came further than this hold
 		}
 		a.hold(k, fate, err, a.now)
-	case a.isCulprit(k, err):
+	case alone && k.unanswered >= refuseAfter && a.accepted > k.accepted:
 		k.unanswered = 0
 		why := publisher.RefusedError("no answer alone", "published alone and again without an answer: %w", err)
-		a.refused(k, 1, why)
+		a.refused(k, why)
 	default:
 		if h != nil {
 			a.prolong(h, h.cause, err, a.now)
 		}
-		if k.tries++; class == publisher.Ambiguous && a.alone {
+		if k.tries++; class == publisher.Ambiguous && alone {
 			k.accepted = a.accepted
 		}
 		a.rest(k, CauseUnavailable, a.now.Add(a.pause(k.tries)))
@@ -199,32 +198,11 @@ func (e *Engine) goesOn(k *key) bool {
 	return e.shards.active.Has(k.shard) && (k.state == open || k.state == draining)
 }
 
-// refuseAfter is the number of publishes without an answer, the last ones alone, that count as a refusal. With a
-// timeout of ten seconds that takes more than a minute at a silent broker, and a few seconds where the connection ends.
+// refuseAfter is the number of publishes without an answer, the last ones alone, that count as a refusal, if other rows
+// of the destination are accepted meanwhile. With a timeout of ten seconds that takes more than a minute at a silent
+// broker, and a few seconds where the connection ends. Silence alone proves nothing against a row: behind a proxy that
+// ended silent connections, the only row of a silent broker failed after some minutes when it did.
 const refuseAfter = 6
-
-// isCulprit reports whether the first row of a key leaves every publish without an answer while other rows of the
-// destination are accepted. Without other rows to compare with, it is the culprit if the publisher panics, unless rows
-// of other keys have the same trouble. Silence alone proves nothing against a row. Behind a proxy that ended silent
-// connections, the only row of a silent broker failed after some minutes when it did.
-func (a *answers) isCulprit(k *key, err error) bool {
-	if !a.alone || k.unanswered < refuseAfter {
-		return false
-	}
-	_, panicked := errors.AsType[*panics.Error](err)
-	return a.accepted > k.accepted || panicked && !a.othersUnanswered(k)
-}
-
-// othersUnanswered reports whether the last publish of another key's first row had no answer. It goes over all keys
-// that are known, but only after a publisher has panicked at a row that was sent alone again and again.
-func (a *answers) othersUnanswered(k *key) bool {
-	for _, other := range a.keys {
-		if other != k && other.unanswered > 0 {
-			return true
-		}
-	}
-	return false
-}
 
 // duplicate handles the answer that the broker already holds a message with the row's id. After a publish without an
 // answer, or for a row that the shard's last owner may have sent, this is what message ids are for. Any other row

@@ -46,16 +46,15 @@ type Engine struct {
 	filled     time.Time // when tokens were last counted; zero before the first time
 
 	// What is written.
-	unwritten        []*Row    // accepted or refused, to be written
-	locked, rejected aside     // could not be written, and are tried again
-	careful          time.Time // until when marks do not wait for locks
-	stuckBytes       int64     // of locked and rejected
-	unwritable       error     // why the last row that was not written, or not published, cannot be marked
-	unproven         int       // rows to be marked before the database is known to mark what is read; see Rehearses
-	stopping         bool      // nothing new begins; never becomes false again
+	unwritten        []*Row // accepted or refused, to be written
+	locked, rejected aside  // could not be written, and are tried again
+	unwritable       error  // why the last row that was not written, or not published, cannot be marked
+	unproven         int    // rows to be marked before the database is known to mark what is read; see Rehearses
+	stopping         bool   // nothing new begins; never becomes false again
 
-	lines    map[string]lines // the log's, by kind; see isNews
-	dropping map[string]bool  // streams that have dropped rows as duplicates: the log says it once
+	lines    map[string]int  // the log's in this minute, by kind; see isNews
+	minute   time.Time       // when this minute began
+	dropping map[string]bool // streams that have dropped rows as duplicates: the log says it once
 	bell     bell
 
 	// By sentHash: rows whose outcome is unknown may leave memory before they are published again, and an operator may
@@ -70,12 +69,11 @@ func New(s Setup) *Engine {
 	l := &s.Limits
 	l.Batch = min(l.Batch, pageOf(l.Rows))
 	l.Keys, l.Waiting = cmp.Or(l.Keys, mostKeys), cmp.Or(l.Waiting, mostWaiting)
-	l.Holds, l.Sweep = cmp.Or(l.Holds, mostHolds), cmp.Or(l.Sweep, sweepPause)
 	if s.Jitter == nil {
 		s.Jitter = rand.N[time.Duration]
 	}
 	s.BlockFailed = s.BlockFailed && s.Table.KeepsFailures()
-	e := &Engine{
+	return &Engine{
 		Setup: s,
 		keys:  map[uint64]*key{},
 		waits: waits{
@@ -89,10 +87,8 @@ func New(s Setup) *Engine {
 			by: map[publisher.Fate]*hold{}, topics: map[publisher.Address]*hold{},
 		},
 		tokens: 1, // the first row may be sent at once, however small the rate is
-		lines:  map[string]lines{}, dropping: map[string]bool{},
+		lines:  map[string]int{}, dropping: map[string]bool{},
 	}
-	e.reads.most = [2]int64{e.mostBytes(Tail), e.mostBytes(Keys)}
-	return e
 }
 
 // ordered reports whether order values give the order of rows: they are numbers or times, and no new row goes before

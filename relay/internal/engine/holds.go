@@ -50,14 +50,13 @@ type hold struct {
 	keys     []uint64            // keys that wait, in the order in which they came, with some that do not wait any more
 	live     int                 // number of those that do
 	probe    *key                // key that tries it and rests until then; nil if none is left
-	gone     int                 // keys in a row of which nothing was left to try
 	failures int                 // failed tries in a row; they make the next pause longer
 	since    time.Time           // of the first answer
 	due      time.Time           // of the next try
 	logged   Cause               // the last that was logged
 }
 
-// holds are all holds of a destination, at most Limits.Holds.
+// holds are all holds of a destination, at most one for eight of Limits.Keys: some 16,000.
 type holds struct {
 	by      map[publisher.Fate]*hold
 	topics  map[publisher.Address]*hold // those whose address decides: rows need not be published to meet them
@@ -94,7 +93,7 @@ func (e *Engine) hold(k *key, f publisher.Fate, err error, now time.Time) {
 	h := e.holds.by[f]
 	part := f.Kind == publisher.FatePartition || f.Kind == publisher.FateBroker
 	// A row without a key may go to another partition the next time.
-	if h == nil && len(e.holds.by) >= e.Limits.Holds || k.keyless && part {
+	if h == nil && len(e.holds.by) >= max(1, e.Limits.Keys/8) || k.keyless && part {
 		k.tries++
 		e.rest(k, c, now.Add(e.pause(k.tries)))
 		return
@@ -136,7 +135,7 @@ func (e *Engine) prolong(h *hold, c Cause, err error, now time.Time) {
 	before := h.cause
 	e.held[before] -= int64(h.live)
 	e.held[c] += int64(h.live)
-	h.cause, h.err, h.gone = c, err, 0
+	h.cause, h.err = c, err
 	h.failures++
 	h.due = now.Add(e.pause(h.failures))
 	if publisher.Repeats(err) { // each try may leave a copy
@@ -171,14 +170,16 @@ func (e *Engine) unprobe(k *key) {
 	}
 }
 
-// try finds a key for each hold that none tries. If nothing was left of the last keys that did, more and more are read
-// at once: all of them may have been deleted. One at a time, and with pauses of 15 s, 700 such keys would take three
-// hours.
+// probes is how many keys are read at once for a hold whose probe is gone: the rows of many may have been deleted. One
+// at a time, and with pauses of 15 s, 700 such keys would take three hours.
+const probes = 64
+
+// try finds a key for each hold that none tries.
 func (e *Engine) try(now time.Time) {
 	hs := &e.holds
 	for ; len(hs.untried) > 0; hs.untried = hs.untried[1:] {
 		h := hs.untried[0]
-		k, _ := e.resumeSome(h, 1<<min(h.gone, 6), e.room(false), h.due)
+		k, _ := e.resumeSome(h, probes, e.room(false), h.due)
 		switch {
 		case k != nil: // one tries, and its answer is the hold's
 			h.probe, k.hold = k, h

@@ -129,7 +129,6 @@ func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fre
 	// Only if the read has brought the last row, and the tail has dropped none of the key meanwhile, is everything that
 	// is pending of the key in its queue. A row that fits nowhere below takes that back.
 	all := page.All && k.dropped == nil
-	next := now.Add(shortRest)
 	if !goesOn {
 		seen = new(r.Page.Visible)
 	}
@@ -143,17 +142,12 @@ func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fre
 		// A row may have got another key since its hash was taken from the index. It is passed over here, and the tail
 		// or the sweep brings it with its own key.
 		mine := nameOf(row.Hash, row.Delayed) == k.name
-		known, moved := e.isKnown(row, r.number)
-		if mine && moved { // its former key's answer is awaited
-			all, next = false, now.Add(e.pause(1))
-			break
-		}
 		if e.freeRows(0) <= 0 {
 			all = false
 			break
 		}
 		e.readOn(k, row, seen)
-		if mine && !known {
+		if mine && !e.isKnown(row, r.number) {
 			e.take(row, k, r, now)
 			fresh++
 		}
@@ -164,15 +158,14 @@ func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fre
 	k.tried = fresh > 0
 	if h := k.hold; h != nil &&
 		(len(k.queue) == 0 || len(h.topics) > 0 && e.holds.topics[addressOf(k.queue[0])] != h) {
-		h.gone++ // what was to try it is gone, or has another topic
-		e.unprobe(k)
+		e.unprobe(k) // what was to try it is gone, or has another topic
 	}
 	switch {
 	case all:
 		e.reopen(k)
 	// Only rows that are in flight already, or none that may be taken: the next read asks for more.
 	case len(k.queue) == 0 && k.wire == 0:
-		e.further(k, next)
+		e.further(k, now.Add(shortRest))
 	default:
 		e.enter(k, draining)
 	}

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Ten thousand changes at once take twenty lines and their number. The next minute has lines of its own.
+// Ten thousand changes at once take twenty lines and one that says so. The next minute has lines of its own.
 func TestManyChangesTakeFewLines(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	e := &Engine{lines: map[string]lines{}, Setup: Setup{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+	e := &Engine{lines: map[string]int{}, Setup: Setup{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
 	now := time.Now()
-	expect := func(kind string, changes, want int) {
+	expect := func(kind string, changes, want, said int) {
 		t.Helper()
 		got := 0
 		for range changes {
@@ -22,23 +22,14 @@ func TestManyChangesTakeFewLines(t *testing.T) {
 				got++
 			}
 		}
-		if got != want {
-			t.Errorf("%d of %d changes take a line, not %d", got, changes, want)
+		if got != want || strings.Count(log.String(), "about="+kind) != said {
+			t.Errorf("%d of %d changes take a line, not %d:\n%s", got, changes, want, &log)
 		}
 	}
-	expect(rowLines, 1, 1)
-	expect(rowLines, 10_000, 19)
-	expect("locked", 30, 1)
-	if e.Report(false, now); log.Len() > 0 {
-		t.Errorf("the minute ends too early: %s", &log)
-	}
+	expect(rowLines, 1, 1, 0)
+	expect(rowLines, 10_000, 19, 1)
+	expect("locked", 30, 1, 0)
 	now = now.Add(time.Minute)
-	if e.Report(false, now); !strings.HasSuffix(log.String(), "others=9981\n") || strings.Count(log.String(), "\n") != 1 {
-		t.Errorf("the others are not counted: %s", &log)
-	}
-	expect(rowLines, 30, 20)
-	expect("locked", 30, 1)
-	if e.Report(true, now); !strings.HasSuffix(log.String(), "others=10\n") || strings.Count(log.String(), "\n") != 2 {
-		t.Errorf("the last others are not counted: %s", &log)
-	}
+	expect(rowLines, 30, 20, 2)
+	expect("locked", 30, 1, 0)
 }

@@ -14,8 +14,6 @@ import (
 //
 // All of this only makes the relay fast. Without it a row waits for the next poll, and nothing else changes.
 type bell struct {
-	armed  time.Time // since when each writer rings; zero if they do not
-	rings  bool      // writers may ring: rows are few
 	active time.Time // when new rows last came
 	rate   float64   // rows per second, as a mean that forgets within rateShare
 	rated  time.Time // of that
@@ -25,11 +23,7 @@ const (
 	// ShortestPause is the shortest time between two first pages.
 	ShortestPause = time.Millisecond
 
-	// Writers stop ringing at outbox.MostRings rows a second, and begin again when there are fewer than calmShare of
-	// that: each change takes or leaves the doorbell's lock, and a steady rate near the bound would do so all the time.
-	// The rate is a mean over rateShare, some looks of a flow that polls.
-	calmShare = 0.75
-	rateShare = 250 * time.Millisecond
+	rateShare = 250 * time.Millisecond // over which the rate is a mean: some looks of a flow that polls
 	// A writer that looked at the doorbell's lock just before the relay took it commits without a ring. Its row waited
 	// for a poll 8 to 16 ms away: the slowest of a hundred single rows.
 	awakePause = 4 * time.Millisecond // for a while after rows came, before writers ring
@@ -57,14 +51,14 @@ const (
 	droppedRow = 20 * time.Microsecond
 )
 
-// Rings reports whether writers may ring, as far as this destination is concerned.
-func (e *Engine) Rings() bool { return e.bell.rings }
+// Rings reports whether writers may ring, as far as this destination is concerned: rows are few.
+func (e *Engine) Rings() bool { return e.bell.rate < outbox.MostRings }
 
 // ring makes the tails look at once, unless many rows are coming: then a read for each writer would bring only a few
 // of them, and the next look is near anyway. A look that is under way may not see the writer's row, so another one
 // follows it.
 func (e *Engine) ring() {
-	if e.bell.rings {
+	if e.Rings() {
 		e.tails[Tail].poll, e.tails[Due].poll = time.Time{}, time.Time{}
 	}
 }
@@ -73,7 +67,7 @@ func (e *Engine) ring() {
 // the longest wins: as long as nothing has come, from a millisecond to the poll interval, or a second where writers
 // ring; a multiple of the time that the look has taken, so that a table that is dear to look at is looked at less; and
 // a moment for each row that came in vain. If a writer has rung since the look began, another one follows at once.
-func (e *Engine) pace(t *tail, r *Read, fresh, dropped int, now time.Time) {
+func (e *Engine) pace(t *tail, r *Read, fresh, dropped int, armed, now time.Time) {
 	b := &e.bell
 	// On a busy machine one look takes a hundred times as long as the one before. With a rest by that time alone, or by
 	// one that grows by a half from look to look, rows of a calm flow waited for 10 to 150 ms. By an eighth, it stays
@@ -82,9 +76,9 @@ func (e *Engine) pace(t *tail, r *Read, fresh, dropped int, now time.Time) {
 	look := now.Sub(r.began) - r.Page.Distance - time.Duration(fresh+dropped)*rowShare
 	look = max(min(look, t.look+t.look/8), shortestLook)
 	t.look = look
-	rung := !b.armed.IsZero() && now.Sub(b.armed) > awakeFor
+	rung := !armed.IsZero() && now.Sub(armed) > awakeFor // armed is since when each writer rings
 	idle := now.Sub(b.active)
-	pause := e.poll(rung && now.Sub(b.armed) >= idleAfter && idle >= idleAfter)
+	pause := e.poll(rung && now.Sub(armed) >= idleAfter && idle >= idleAfter)
 	switch {
 	case rung:
 	case idle < awakeFor:
@@ -106,7 +100,8 @@ func (e *Engine) pace(t *tail, r *Read, fresh, dropped int, now time.Time) {
 		t.poll = later(next, now.Add(ShortestPause))
 	}
 	if r.Kind == Tail {
-		e.measureRate(fresh, now)
+		b.rate = b.rate*math.Exp(-now.Sub(b.rated).Seconds()/rateShare.Seconds()) + float64(fresh)/rateShare.Seconds()
+		b.rated = now
 	}
 }
 
@@ -120,18 +115,4 @@ func (e *Engine) poll(idle bool) time.Duration {
 		return time.Second
 	}
 	return 50 * time.Millisecond
-}
-
-// measureRate counts new rows, and decides whether writers are to ring. Between the two bounds it leaves things as they
-// are, so that a steady rate does not switch the doorbell on and off.
-func (e *Engine) measureRate(fresh int, now time.Time) {
-	b := &e.bell
-	b.rate = b.rate*math.Exp(-now.Sub(b.rated).Seconds()/rateShare.Seconds()) + float64(fresh)/rateShare.Seconds()
-	b.rated = now
-	switch {
-	case b.rate >= outbox.MostRings:
-		b.rings = false
-	case b.rate < calmShare*outbox.MostRings:
-		b.rings = true
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
 // Two reads may be under way, one of keys and one of the other kinds, which take turns: none of these can starve
@@ -35,18 +36,25 @@ type Read struct {
 	began  time.Time // by the engine's clock, so that the time until Taken includes waiting for a connection
 
 	query outbox.Query
-	limit time.Duration // how long the statement may take
 	Page  outbox.Page
-	Err   error         // why it has failed
-	Took  time.Duration // time of the statement
+	Err   error // why it has failed
 }
+
+// mostTime is how long a read may take. One that steps over millions of dead entries takes minutes, and would begin
+// again and again if it were given less than it needs. A connection that is lost meanwhile is noticed by the ownership,
+// which ends the term, and the read with it.
+// The flow of rows waits for a sweep, and does not need it.
+const mostTime = 8 * time.Minute
 
 // Do makes the read. Any goroutine may call it; the engine does not look at the read until it is given back. It blocks
 // until the statement has ended, or its time or ctx has, and leaves what went wrong in Err.
 func (r *Read) Do(ctx context.Context, from Table) {
-	ctx, cancel := context.WithTimeout(ctx, r.limit)
+	most := mostTime
+	if r.Kind == Sweep {
+		most = StatementTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	began := time.Now()
 	switch r.Kind {
 	case Keys:
 		r.Page, r.Err = from.Keys(ctx, r.query)
@@ -55,7 +63,6 @@ func (r *Read) Do(ctx context.Context, from Table) {
 	default:
 		r.Page, r.Err = from.Tail(ctx, r.query)
 	}
-	r.Took = time.Since(began)
 }
 
 // rows returns how many rows it may bring to be published.
@@ -73,30 +80,7 @@ type reads struct {
 	stale bool             // what the read of another kind than keys brings is not to be taken: the tails begin anew
 	turn  Kind             // kind of the last read, other than of keys
 	rests [kinds]time.Time // until when reads of a kind rest
-	most  [2]int64         // bytes of one read; less than the limit while they take too long
 	wants [kinds]int64     // bytes of the next row of a kind, for which there was no room
-
-	patience [kinds]time.Duration // see limitOf
-	failures int                  // reads that failed in a row, without those that ran out of time
-}
-
-const (
-	// sweepPatience is how long a sweep's page may take at first: the flow of rows waits for it, and does not need it.
-	// A page of 4,000 rows takes 7.5 ms where nothing is wrong.
-	sweepPatience = 3 * time.Second
-	// longestRead is the longest that a read may take. One that has to step over millions of dead entries, for
-	// instance, completes in the end.
-	longestRead = 16 * StatementTimeout
-)
-
-// limitOf returns how long the next read of a kind may take. One that has run out of time gets twice the time, and the
-// reads after it twice as long as it took in the end. Without that, a read that has to step over the entries of a table
-// that was never vacuumed would begin again and again, and never end.
-func (s *reads) limitOf(kind Kind) time.Duration {
-	if kind == Sweep {
-		return max(s.patience[kind], sweepPatience)
-	}
-	return max(s.patience[kind], StatementTimeout)
 }
 
 // slot returns the place of a kind among the reads that are under way.
@@ -190,7 +174,7 @@ func (e *Engine) begin(kind Kind, now time.Time) (r *Read) {
 	}
 	s := &e.reads
 	s.last++
-	r.number, r.began, r.limit = s.last, now, s.limitOf(kind)
+	r.number, r.began = s.last, now
 	s.under[slot(kind)] = r
 	if kind != Keys {
 		s.turn, s.stale = kind, false
@@ -204,23 +188,17 @@ func (e *Engine) begin(kind Kind, now time.Time) (r *Read) {
 // (invariant 6). armed is since when each writer rings; zero if they do not.
 func (e *Engine) Taken(r *Read, armed, now time.Time) (fresh int) {
 	s, took := &e.reads, now.Sub(r.began)
-	most := &s.most[slot(r.Kind)]
-
-	s.under[slot(r.Kind)], e.bell.armed = nil, armed
-	if r.Err == nil {
-		s.failures, s.patience[r.Kind] = 0, min(s.patience[r.Kind], 2*r.Took)
-		if r.query.Bytes > 0 && took < StatementTimeout/8 {
-			*most = min(2**most, e.mostBytes(r.Kind))
-		}
-	} else {
-		e.failedRead(r, took, now)
-		*most = max(*most/4, 1)
+	e.Measure.Stage(measure.StageFetch, took)
+	if s.under[slot(r.Kind)] = nil; r.Err != nil {
+		e.failedRead(r.Kind, took, now)
 	}
 	// A read of keys is never stale: each of its keys says itself whether it still waits for the result.
 	stale := s.stale && r.Kind != Keys || e.stopping
 	switch {
 	case r.Kind == Keys:
-		if !e.Table.KeyIndexed() {
+		if r.Err != nil {
+			took = 0
+		} else if !e.Table.KeyIndexed() {
 			took *= unindexedShare
 		}
 		s.rests[Keys] = later(s.rests[Keys], now.Add(took))
@@ -236,34 +214,28 @@ func (e *Engine) Taken(r *Read, armed, now time.Time) (fresh int) {
 		s.rests[Sweep] = now.Add(unindexedShare * took)
 		e.swept(r, took, now)
 	default:
-		fresh = e.taken(r, now)
+		fresh = e.taken(r, armed, now)
 	}
 	e.forget(r)
 	return fresh
 }
 
-// failedRead makes reads rest after one that has failed: its own kind for as long as it took, five seconds at most,
-// since its connection may have been lost, and all others with pauses that grow to half a second. One that ran out of
-// time says nothing about the others, and gets more the next time. All ask for a quarter of the bytes: a backlog of
-// large rows over a slow link would otherwise be read for ever until the statement's time is over. A read that was fast
-// doubles them again.
-func (e *Engine) failedRead(r *Read, took time.Duration, now time.Time) {
-	s := &e.reads
-	if outbox.Cancelled(r.Err) {
-		s.patience[r.Kind] = min(2*s.limitOf(r.Kind), longestRead)
-	} else {
-		s.failures++
-		until := now.Add(e.pauseAmong(0, s.failures))
-		for kind := range kinds {
-			s.rests[kind] = later(s.rests[kind], until)
-		}
+// failedRead makes reads rest after one that has failed: all of them for a moment, since the database may be away, and
+// its own kind for as long as it took, five seconds at most, since its connection may have been lost.
+func (e *Engine) failedRead(kind Kind, took time.Duration, now time.Time) {
+	rests := &e.reads.rests
+	for each := range kinds {
+		rests[each] = later(rests[each], now.Add(e.pauseAmong(0, readPause)))
 	}
 	rest := min(took, longestFailedRest)
-	if r.Kind == Sweep { // the flow of rows waits for it, and does not need it
+	if kind == Sweep { // the flow of rows waits for it, and does not need it
 		rest = RestShare * took
 	}
-	s.rests[r.Kind] = later(s.rests[r.Kind], now.Add(rest))
+	rests[kind] = later(rests[kind], now.Add(rest))
 }
+
+// readPause makes reads rest as after so many failures in a row: for 100 to 200 ms.
+const readPause = 2
 
 // unindexedShare is how long reads rest that go over many rows, as a multiple of the time that they took. Without an
 // index by key, a read of one key or of 500 is a pass over all pending rows: 14 ms of PostgreSQL for 100,000 of them,

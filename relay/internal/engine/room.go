@@ -35,10 +35,10 @@ func (e *Engine) freeBytes(kind Kind) (bytes, first int64) {
 			others = others || r.rows() > 0
 		}
 	}
-	most := e.reads.most[slot(kind)]
-	// Hardly anything is in flight that will leave, so that waiting makes no more room: the first row may have any
-	// size.
-	if bytes+e.stuckBytes >= e.mostBytes(Tail) && !others {
+	most := e.mostBytes(kind)
+	// Hardly anything is in flight, or nothing that will leave, so that waiting makes no more room: the first row may
+	// have any size.
+	if (bytes >= e.mostBytes(Tail) || e.stuck() >= len(e.flying)) && !others {
 		return min(max(bytes, 1), most), math.MaxInt64
 	}
 	if kind != Keys {

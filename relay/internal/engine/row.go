@@ -68,11 +68,12 @@ func (r *Row) finish(failed error, now time.Time) {
 // land notes that a row is not in flight any more, and that a read may bring it as new from now on. It is for rows that
 // stay pending in the table: they were not published, or are to be published again. Rows that were written take done.
 func (e *Engine) land(r *Row) {
-	delete(e.flying, r.Identity())
+	if e.flying[r.Identity()] == r { // else somebody has moved the row to another key, and it is in flight there
+		delete(e.flying, r.Identity())
+	}
 	e.bytes -= r.Size
 	e.shards.flying[r.Shard]--
 	r.key.flying--
-	r.key.bytes -= r.Size
 }
 
 // done lands a row of which a read that is under way may still bring the version before it was written. Such a read has

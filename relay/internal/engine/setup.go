@@ -64,10 +64,8 @@ type Limits struct {
 
 	Keys    int // keys that are read by themselves and remembered one by one
 	Waiting int // further keys that wait, of which only the hash is remembered; a fifth may be rows without a key
-	Holds   int // things in trouble at the broker; beyond that each key is tried by itself
 
 	Poll     time.Duration // longest pause of an owner; see poll for the default
-	Sweep    time.Duration // shortest pause between two sweeps
 	Patience time.Duration // how long a shard that is to be released waits for rows that another session keeps locked
 }
 
@@ -76,12 +74,9 @@ type Limits struct {
 const (
 	mostKeys    = 1 << 17
 	mostWaiting = 1_250_000
-	mostHolds   = 10_000
-	sweepPause  = 10 * time.Second
 )
 
-// StatementTimeout limits one statement. A connection on which one takes longer counts as dead. The user may give a
-// read that has run out of time a longer limit.
+// StatementTimeout limits one statement that writes. A connection on which one takes longer counts as dead.
 const StatementTimeout = 30 * time.Second
 
 // TryLanes is the number of additional lanes, for keys that were not accepted the last time. A publish that may stay

@@ -88,7 +88,7 @@ func (p *simReplica) act() {
 	if n := len(p.e.flying); n > p.limits.Rows {
 		p.faultf("%d rows in flight, of %d", n, p.limits.Rows)
 	}
-	room := p.limits.Keys + p.limits.Holds
+	room := p.limits.Keys + max(1, p.limits.Keys/8)
 	if known, closed, waits := len(p.e.keys), p.e.closed, len(p.e.waits.by); known > room+2*p.limits.Rows ||
 		closed > room+p.limits.Rows || waits > p.limits.Waiting {
 		p.faultf("%d keys are known, %d closed, %d wait", known, closed, waits)

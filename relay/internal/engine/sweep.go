@@ -49,6 +49,8 @@ const (
 	// turn, as those are that are remembered.
 	strayPause = 10 * time.Second
 
+	sweepPause = 10 * time.Second // shortest pause between two sweeps
+
 	// 200,000 pending rows take 0.37 s, a million about two. A pass is followed by a rest passShare times as long, so
 	// that it costs two per cent of a processor at most, but not longer than longestRest: rows that nothing else finds
 	// wait for it.
@@ -75,7 +77,7 @@ func (e *Engine) sweepDue(now time.Time) (at time.Time, ok bool) {
 	case e.waits.strays && !s.on && !s.asked:
 		return s.ended.Add(strayPause), true
 	}
-	return s.due(e.Limits.Sweep), true
+	return s.due(sweepPause), true
 }
 
 // readSweep returns the read of the next page.
@@ -134,7 +136,7 @@ func (e *Engine) swept(r *Read, took time.Duration, now time.Time) {
 
 // isMissed reports whether a row is not in flight although nothing is known of its key.
 func (e *Engine) isMissed(r *outbox.Row, read uint64) bool {
-	if known, _ := e.isKnown(r, read); known || !e.shards.active.Has(r.Shard) || e.waits.has(r.Hash) {
+	if e.isKnown(r, read) || !e.shards.active.Has(r.Shard) || e.waits.has(r.Hash) {
 		return false
 	}
 	k := e.keys[r.Hash]

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -31,9 +32,7 @@ type tail struct {
 
 	// First pages begin at the low watermark: a mark that is old enough. How old, is only a guess: the numbers of the
 	// transactions that have ended show whether it was right.
-	marks   []mark // oldest first; the last ones are not complete
-	highest *int64 // highest order value seen
-	missed  uint64 // a transaction has ended that may have inserted rows before the low watermark; 0 for none
+	marks []mark // oldest first; the last ones are not complete
 }
 
 // A mark is the highest order value at a time. Transactions with this number or a higher one insert only after it:
@@ -46,7 +45,7 @@ type tail struct {
 // the mark. With a time that began when the read of the value did, the same happened in two of 6,000 schedules in which
 // reads begin late.
 type mark struct {
-	at      time.Time // when the page had come that showed the value
+	at      time.Time // when the page had come that showed the value; zero while the last mark's value still grows
 	highest int64
 	number  uint64 // 0 until it is complete
 }
@@ -94,12 +93,11 @@ func (e *Engine) readTail(kind Kind, now time.Time) *Read {
 	return r
 }
 
-// lowAt returns the mark at which a first page begins that is read now; nil for the very beginning. After a page that
-// could not be taken, it is one that is complete and below the transaction that was missed.
+// lowAt returns the mark at which a first page begins that is read now; nil for the very beginning.
 func (e *Engine) lowAt(t *tail, now time.Time) *mark {
 	for i := len(t.marks) - 1; i >= 0; i-- {
 		m := &t.marks[i]
-		if m.number != 0 && now.Sub(m.at) >= e.late() && (t.missed == 0 || m.number <= t.missed) {
+		if m.number != 0 && now.Sub(m.at) >= e.late() {
 			return m
 		}
 	}
@@ -120,15 +118,17 @@ func (e *Engine) page(t *tail, r *Read, now time.Time) (rows []outbox.Row, whole
 	switch {
 	case r.query.Low != nil && t.seen.FirstEnded(&page.Visible) < e.lowAt(t, r.began).number:
 		// Such a transaction may have inserted an older row of a key before the low watermark. The next page begins
-		// before it.
-		t.missed = t.seen.FirstEnded(&page.Visible)
+		// at a mark before it.
+		ended, highest := t.seen.FirstEnded(&page.Visible), t.marks[len(t.marks)-1].highest
+		t.marks = slices.DeleteFunc(t.marks, func(m mark) bool { return m.number > ended })
+		t.mark(highest)
 		t.poll = time.Time{}
 		return nil, false
 	case first:
 		// A copy: the next query refers to it, and would keep this page in memory, as this page's query does the one
 		// before it, and so on to the very first. At 1,000 rows a second the heap grew by 190 MB in half a minute.
 		seen := page.Visible
-		t.missed, t.seen = 0, &seen
+		t.seen = &seen
 	default:
 		ended := t.seen.FirstEnded(&page.Visible)
 		for i := range rows {
@@ -151,7 +151,7 @@ func (e *Engine) page(t *tail, r *Read, now time.Time) (rows []outbox.Row, whole
 // advance moves the cursor. A full page moves it back if it ends before: what lies between is read again. A bulk insert
 // that commits late may have more rows before the cursor than a page holds, and those that did not fit were never seen.
 //
-// It makes a mark once a second, whose value includes the rows of this page, and completes those that are old enough:
+// A mark gets its time once a second, with the rows of this page in its value, and is completed when it is old enough:
 // the highest value was seen before now, when the read ended, and the number was to be assigned after the read began.
 func (e *Engine) advance(t *tail, read *Read, now time.Time) {
 	p := &read.Page
@@ -162,39 +162,48 @@ func (e *Engine) advance(t *tail, read *Read, now time.Time) {
 		if r.After || p.Full {
 			t.cursor = r.Position
 		}
-		if marks && (t.highest == nil || *t.highest < r.Position.Ordinal) {
-			t.highest = new(r.Position.Ordinal)
+		if marks {
+			t.mark(r.Position.Ordinal)
 		}
 	}
-	if t.highest == nil {
-		return
-	}
-	for i := len(t.marks) - 1; i >= 0 && t.marks[i].number == 0; i-- {
-		if read.began.Sub(t.marks[i].at) >= e.late() {
-			t.marks[i].number = p.Visible.Unassigned
+	n := len(t.marks)
+	for i := n - 1; i >= 0 && t.marks[i].number == 0; i-- {
+		if m := &t.marks[i]; !m.at.IsZero() && read.began.Sub(m.at) >= e.late() {
+			m.number = p.Visible.Unassigned
 		}
 	}
-	if n := len(t.marks); n > 0 && (now.Sub(t.marks[n-1].at) < markEvery || t.marks[n-1].highest == *t.highest) {
-		return
+	if n > 0 && t.marks[n-1].at.IsZero() && (n == 1 || now.Sub(t.marks[n-2].at) >= markEvery) {
+		t.marks[n-1].at = now
 	}
-	if len(t.marks) == mostMarks {
-		t.marks = append(t.marks[:0], t.marks[mostMarks/2:]...)
+}
+
+// mark notes an order value that was seen in the last mark, or in a new one if the last one has its time.
+func (t *tail) mark(value int64) {
+	n := len(t.marks)
+	switch {
+	case n > 0 && t.marks[n-1].highest >= value:
+	case n > 0 && t.marks[n-1].at.IsZero():
+		t.marks[n-1].highest = value
+	default:
+		if n == mostMarks {
+			t.marks = append(t.marks[:0], t.marks[n/2:]...)
+		}
+		t.marks = append(t.marks, mark{highest: value})
 	}
-	t.marks = append(t.marks, mark{at: now, highest: *t.highest})
 }
 
 // restart makes a tail begin at the very beginning. Marks stay: they say what transactions could still insert, and not
 // what was read.
 func (e *Engine) restart(kind Kind) {
 	t := &e.tails[kind]
-	t.seen, t.cursor, t.more, t.missed, t.poll = nil, outbox.Position{}, false, 0, time.Time{}
+	t.seen, t.cursor, t.more, t.poll = nil, outbox.Position{}, false, time.Time{}
 	e.reads.wants[kind] = 0
 }
 
 // distrust forgets the marks: new rows come before them. The next first page begins at the very beginning. In a
 // simulation in which the marks stayed, after one row with an order value of 2^40 all rows that followed waited for a
 // sweep, two and a half minutes in the median, until the relay was started again.
-func (t *tail) distrust() { t.marks, t.highest, t.missed = nil, nil, 0 }
+func (t *tail) distrust() { t.marks = nil }
 
 // begins makes the tails begin at the very beginning: shards were gained, or rows were not taken for want of memory. A
 // page that is under way is not taken (invariant 6). There is no state of a shard that is being gained: a sweep that

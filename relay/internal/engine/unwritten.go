@@ -20,7 +20,6 @@ import (
 type aside struct {
 	rows   []*Row
 	trying int       // rows that are being tried again
-	most   int       // rows that are tried at once; 0 for all
 	due    time.Time // when they are tried again
 }
 
@@ -30,27 +29,21 @@ const (
 	lockedPause   = time.Second
 	rejectedPause = 10 * time.Second
 	// rejectedBatch is how many rows are tried at once that the database did not mark. Finding the bad ones takes up to
-	// two statements for each. While none is bad, the next batch follows at once and has twice the size.
+	// two statements for each. While none is bad, the next batch follows at once.
 	rejectedBatch = 32
-	// carefulFor is how long marks do not wait for locks after a lock was met that was not released. Each mark waits
-	// half a second otherwise. When it waited for as long as a statement may, one locked row stalled the marks of its
-	// batch for 30 s, again and again, until nothing was in flight any more.
-	carefulFor = 10 * time.Second
 )
 
 // number counts the rows.
 func (a *aside) number() int { return len(a.rows) + a.trying }
 
-// retry returns the rows to try again now. They stay in flight, and count in number until their outcome is given back.
-func (a *aside) retry(now time.Time) (o Outcome, ok bool) {
+// retry returns rows to try again now, some at a time. They stay in flight, and count in number until their outcome is
+// given back.
+func (a *aside) retry(most int, now time.Time) (o Outcome, ok bool) {
 	if len(a.rows) == 0 || now.Before(a.due) {
 		return Outcome{}, false
 	}
-	n := len(a.rows)
-	if a.most > 0 {
-		n = min(n, a.most)
-	}
-	o = Outcome{Rows: a.rows[:n:n], Again: true, Careful: a.most == 0}
+	n := min(len(a.rows), most)
+	o = Outcome{Rows: a.rows[:n:n], Again: true, Careful: true}
 	a.rows, a.trying = a.rows[n:], n
 	return o, true
 }
@@ -61,50 +54,30 @@ func (e *Engine) retrying() bool { return e.locked.trying+e.rejected.trying > 0 
 // setAside keeps the rows of an outcome that another session keeps locked, or that the database did not mark. A row may
 // change from one kind to the other: a locked one may be rejected once it is free.
 func (e *Engine) setAside(o *Outcome, locked, rejected []*Row, now time.Time) {
-	of := &e.locked
-	if e.rejected.trying > 0 {
-		of = &e.rejected
-	}
+	l, u := &e.locked, &e.rejected
 	if o.Again {
-		of.trying = 0
-		for _, r := range o.Rows {
-			e.stuckBytes -= r.Size
+		if u.trying > 0 {
+			u.due = now // the next ones follow, unless some of these are rejected again
 		}
+		l.trying, u.trying = 0, 0
 	}
-	if e.keep(&e.locked, locked, outbox.ErrLocked, now.Add(lockedPause)); len(locked) > 0 {
-		e.warnOfLocks(now, "rows", e.locked.number())
-		e.careful = now.Add(carefulFor)
+	if len(locked) > 0 {
+		if len(l.rows) == 0 { // else they do not postpone the next try
+			l.due = now.Add(lockedPause)
+		}
+		l.rows, e.unwritable = append(l.rows, locked...), outbox.ErrLocked
+		e.warnOfLocks(now, "rows", l.number())
 	}
-	u, why := &e.rejected, error(nil)
 	if len(rejected) > 0 {
-		why = o.Unwritten[rejected[0].Identity()]
-	}
-	switch e.keep(u, rejected, why, now.Add(rejectedPause)); {
-	case len(rejected) > 0:
-		u.most, u.due = rejectedBatch, now.Add(rejectedPause)
+		u.rows, u.due = append(u.rows, rejected...), now.Add(rejectedPause)
+		e.unwritable = o.Unwritten[rejected[0].Identity()]
 		if e.isNews("unmarked", now) {
 			m := &rejected[0].Message
 			e.Logger.Error("rows are published and cannot be marked, since the table does not take the change; "+
 				"they are kept in memory and tried again, and a restart publishes them again",
-				"rows", u.number(), "id", m.ID, "topic", m.Topic, "error", why)
+				"rows", u.number(), "id", m.ID, "topic", m.Topic, "error", e.unwritable)
 		}
-	case o.Again && of == u:
-		u.most, u.due = 2*u.most, now // the rows that were tried are marked, and the next ones follow
 	}
-}
-
-// keep keeps rows that could not be written. They do not postpone the next try of those that are already kept.
-func (e *Engine) keep(a *aside, rows []*Row, why error, due time.Time) {
-	if len(rows) == 0 {
-		return
-	}
-	if len(a.rows) == 0 {
-		a.due = due
-	}
-	for _, r := range rows {
-		e.stuckBytes += r.Size
-	}
-	a.rows, e.unwritable = append(a.rows, rows...), why
 }
 
 // letGo forgets the rows of a leaving shard that the database did not mark, and once it is late also those that another
@@ -123,14 +96,11 @@ func (e *Engine) letGo(shard int, late bool) {
 				return false
 			}
 			n++
-			e.stuckBytes -= r.Size
 			e.land(r)
-			e.idle(r.key)
-			if k := r.key; r.Refused != nil && k.state == writing { // other refusals of the key may be written now
-				if k.writes--; k.writes == 0 {
-					e.reopen(k)
-				}
+			if k := r.key; r.Refused != nil && k.state == writing {
+				e.reopen(k)
 			}
+			e.idle(r.key)
 			return true
 		})
 	}
