@@ -23,7 +23,7 @@ declare
 begin
   for n in 1 .. 10 loop
     begin
-      perform from ({lock}) locked;
+      perform from ({lock.sql}) locked;
       exit;
     exception
       when lock_not_available then null;
@@ -31,9 +31,9 @@ begin
     end;
   end loop;
   begin
-    {settle_free};
+    {settle_free.sql};
     set constraints all immediate;
-    outbox_relay_left := array(select unsettled.id from ({unsettled}) unsettled (id, version));
+    outbox_relay_left := array(select unsettled.id from ({unsettled.sql}) unsettled (id, version));
   exception when others or assert_failure or query_canceled then
     if sqlstate = '57014' and clock_timestamp() > outbox_relay_until then -- no trigger's error, but this statement's time limit
       raise;
@@ -43,10 +43,10 @@ begin
     continue when outbox_relay_all[n] <> all (outbox_relay_left);
     outbox_relay_rows := outbox_relay_all[n:n];
     begin
-      perform from ({lock_now}) locked;
-      {settle};
+      perform from ({lock.sql} nowait) locked;
+      {settle.sql};
       set constraints all immediate;
-      if exists ({unsettled}) then
+      if exists ({unsettled.sql}) then
         outbox_relay_refused := outbox_relay_refused || jsonb_build_object(n, null);
       end if;
       raise sqlstate 'ORB00'; -- takes the write back, so that the next row does not meet it
@@ -62,8 +62,8 @@ begin
         outbox_relay_refused := outbox_relay_refused || jsonb_build_object(n, jsonb_build_object('Severity', 'ERROR',
           'Code', outbox_relay_code, 'Message', left(outbox_relay_message, 500), 'Detail', left(outbox_relay_detail, 500),
           'Hint', left(outbox_relay_hint, 500), 'Where',
-          case when cardinality(string_to_array(outbox_relay_context, E'\n')) > 2 -- the last two lines are of this block itself
-            then left(split_part(outbox_relay_context, E'\n', 1), 500) else '' end));
+          case when outbox_relay_context ~ '^(SQL statement|PL/pgSQL function inline_code_block)' then '' -- this block itself
+            else left(split_part(outbox_relay_context, E'\n', 1), 500) end));
     end;
   end loop;
   perform set_config('outbox_relay.refused', outbox_relay_refused::text, true);

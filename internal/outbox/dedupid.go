@@ -1,11 +1,9 @@
 package outbox
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -57,25 +55,17 @@ func (t *Table) dedupID(message *publisher.Message, a *arena) string {
 	return asString(a.chunk[start:len(a.chunk):len(a.chunk)])
 }
 
-// ExamineDedupIDs reports by which ids a broker that drops duplicates recognises the table's rows, and when two rows
-// could have the same id. prefix is the destination's own, if it has one.
+// ExamineDedupIDs warns if a broker that drops duplicates may recognise two of the table's rows, or rows of two tables,
+// by the same id. prefix is the destination's own, if it has one.
 func (t *Table) ExamineDedupIDs(prefix string, names setting.Names) (f finding.List) {
-	const check, subject = "message_id", "Nats-Msg-Id"
-	if t.prefix == "" {
-		f.Well(check, subject, "it is the row's id, a uuid, which no row of another table in the stream may have")
-		return f
+	if timed := t.mapping.Inserted.Has(); t.prefix == "" || timed && t.relation.cluster+prefix != "" {
+		return nil
 	}
-	origin, rest, _ := strings.Cut(t.prefix, "/")
-	is, timed := "it is of the form "+cmp.Or(prefix, origin)+"/"+rest+"1", t.mapping.Inserted.Has()
-	if timed {
-		is += "@1767225600000000"
-	}
-	f.Add(check, subject, finding.WarnIf(!timed || t.relation.cluster == "" && prefix == "", is+", without the "+
-		"database server's system identifier or the time of insert: streams drop rows of another server with the same "+
-		"numbers and tables, and new rows with the ids of old ones after truncate … restart identity or the restore "+
-		"of a backup, as duplicates", "add a column inserted_at (timestamptz not null default now()) if there is "+
-		"none, and grant execute on function pg_control_system() to the role, or set "+names.Of("DedupPrefix")+" to a "+
-		"name that no other service has, and to another one whenever ids begin again"))
-	f.Add(check, subject, finding.OKIf(f == nil, is+", which no other row has"))
+	f.Warn("message_id", "Nats-Msg-Id", "it is made of the row's id, without the database server's system identifier "+
+		"or the time of insert: streams drop rows of another server with the same numbers and tables, and new rows "+
+		"with the ids of old ones after truncate … restart identity or the restore of a backup, as duplicates",
+		"add a column inserted_at (timestamptz not null default now()) if there is none, and grant execute on "+
+			"function pg_control_system() to the role, or set "+names.Of("DedupPrefix")+" to a name that no other "+
+			"service has, and to another one whenever ids begin again")
 	return f
 }

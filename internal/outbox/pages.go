@@ -139,7 +139,7 @@ func (t *Table) askOnce(ctx context.Context, r read, m Most, most int64) (a Page
 			if values[atSnapshot] != nil {
 				a.Visible.parse(values)
 				server = time.Duration(ordinal(values[atTook])) * time.Microsecond
-				a.Next = time.Duration(min(ordinal(values[atNext]), longest)) * time.Microsecond // null is 0
+				a.Next = time.Duration(ordinal(values[atNext])) * time.Microsecond // null is 0
 				continue
 			}
 			if taken++; a.Full {

@@ -27,7 +27,9 @@ func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]e
 	if _, ok := ctx.Deadline(); !ok || len(rows) > 1 {
 		l.time = RehearsalTime
 	}
-	statement, which := t.rehearsal()
+	d := t.description
+	statement := strings.NewReplacer("$1", "outbox_relay_rows", "$2", "null").Replace(d.text("rehearse.sql"))
+	which := "select set_config('outbox_relay.rows', to_jsonb($1::" + d["identity_type"] + "[])::text, true)"
 	results, err := t.send(ctx, l, // the pool closes a connection whose transaction is still open
 		request{statement: "begin"},
 		request{statement: which, parameters: [][]byte{array(t.rowOID, identitiesOf(rows))}},
@@ -66,18 +68,4 @@ func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]e
 		return nil, general
 	}
 	return refused, nil
-}
-
-// rehearsal returns the statement of [Table.Rehearse], and the one that says for which rows it is.
-func (t *Table) rehearsal() (statement, which string) {
-	part := func(statement string) string {
-		return strings.NewReplacer("\n", " ", "$1", "outbox_relay_rows", "$2", "null").Replace(statement)
-	}
-	d := t.description
-	statement = d.text("rehearse.sql",
-		"settle_free", part(d.text("settle_free.sql")), "settle", part(d.text("settle.sql")),
-		"lock", part(d.text("lock.sql", "wait", "")), "lock_now", part(d.text("lock.sql", "wait", "nowait")),
-		"unsettled", part(d.text("unsettled.sql")))
-	which = "select set_config('outbox_relay.rows', to_jsonb($1::" + d["identity_type"] + "[])::text, true)"
-	return statement, which
 }

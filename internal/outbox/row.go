@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"hash/maphash"
@@ -86,12 +87,7 @@ const (
 	atHash
 	atVersion
 	atID // from here on [Table.columns]
-	atOrder
 	atFirst
-	atTopic
-	atPayload
-	atHeaders
-	atKey
 	atAttempt
 	atInserted
 	atAvailable
@@ -102,6 +98,11 @@ const (
 	atIdentity
 	atPayloadRest // in place of the payload ([bounds.rest]), and of the headers
 	atHeadersRest
+	atOrder // from here on what the message is made of
+	atTopic
+	atKey
+	atPayload
+	atHeaders
 	atExtra
 )
 
@@ -153,7 +154,13 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	}
 	row.Attempt, row.Shard = ordinal(values[atAttempt]), int(ordinal(values[atShard]))
 	copy(row.place[:], values[atPlace])
-	row.content, row.apart = t.contentOf(values), a.text(values[atIdentity])
+	row.size = t.missing(values, most)
+	for i := range 2 { // payload and headers, which came in one of their two columns
+		if values[atPayload+i] == nil {
+			values[atPayload+i] = values[atPayloadRest+i]
+		}
+	}
+	row.content, row.apart = t.contentOf(values[atOrder:]), a.text(values[atIdentity])
 	message := &row.Message
 	message.Topic = a.text(values[atTopic])
 	if values[atKey] != nil && !cut(values[atKey], most) {
@@ -182,26 +189,19 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	message.DedupID = t.dedupID(message, a)
 	if v := values[atWaited]; v != nil {
 		row.Retried = true
-		row.Waited = time.Duration(max(-longest, min(longest, ordinal(v)))) * time.Microsecond
+		row.Waited = time.Duration(ordinal(v)) * time.Microsecond
 	}
 	row.Extra = make([]string, len(m.extra))
-	if row.size = t.missing(values, most); row.size > 0 {
+	if row.size > 0 {
 		if row.Invalid != nil {
 			row.size = 0 // the contents are of no use
 		}
 		return
 	}
-	if payload := either(values[atPayload], values[atPayloadRest]); payload != nil {
-		message.Payload = a.bytes(payload)
+	if values[atPayload] != nil {
+		message.Payload = a.bytes(values[atPayload])
 	}
-	switch m.Payload.OID {
-	case pgtype.JSONOID, pgtype.JSONBOID:
-		message.Type = "application/json"
-	case pgtype.ByteaOID:
-		message.Type = "application/octet-stream"
-	default:
-		message.Type = "text/plain"
-	}
+	message.Type = cmp.Or(contentTypes[m.Payload.OID], "text/plain")
 	if err := t.headers(row, values, a); err != nil {
 		row.Invalid = err
 	}
@@ -213,11 +213,17 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	}
 }
 
+var contentTypes = map[uint32]string{
+	pgtype.JSONOID:  "application/json",
+	pgtype.JSONBOID: "application/json",
+	pgtype.ByteaOID: "application/octet-stream",
+}
+
 // contentOf hashes everything of a row of which its message is made.
 func (t *Table) contentOf(values [][]byte) uint64 {
 	var h maphash.Hash
 	h.SetSeed(t.relation.seed)
-	add := func(value []byte) {
+	for _, value := range values {
 		size := uint64(len(value)) << 1
 		if value == nil {
 			size = 1
@@ -225,14 +231,6 @@ func (t *Table) contentOf(values [][]byte) uint64 {
 		var b [8]byte
 		_, _ = h.Write(binary.LittleEndian.AppendUint64(b[:0], size))
 		_, _ = h.Write(value)
-	}
-	for _, i := range []int{atOrder, atTopic, atKey} {
-		add(values[i])
-	}
-	add(either(values[atPayload], values[atPayloadRest]))
-	add(either(values[atHeaders], values[atHeadersRest]))
-	for _, value := range values[atExtra:] {
-		add(value)
 	}
 	return h.Sum64()
 }
@@ -244,7 +242,7 @@ func (r *Row) Same(other *Row) bool { return r.content == other.content }
 // same name, the row's own is kept.
 func (t *Table) headers(row *Row, values [][]byte, a *arena) error {
 	message := &row.Message
-	object := either(values[atHeaders], values[atHeadersRest])
+	object := values[atHeaders]
 	if object == nil && len(t.mapping.placed) == 0 {
 		return nil
 	}
@@ -270,18 +268,6 @@ func (t *Table) headers(row *Row, values [][]byte, a *arena) error {
 	message.Headers = a.headers[start:len(a.headers):len(a.headers)]
 	return err
 }
-
-// either returns the one of a value's two columns that came.
-func either(value, rest []byte) []byte {
-	if value == nil {
-		return rest
-	}
-	return value
-}
-
-// longest is the longest wait, in microseconds. Longer waits count as this one: a Duration holds no more than 292
-// years.
-const longest = int64(100 * 365 * 24 * time.Hour / time.Microsecond)
 
 // idText returns an id as people write it.
 func (t *Table) idText(value []byte, a *arena) string {

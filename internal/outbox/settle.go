@@ -101,7 +101,7 @@ func (t *Table) settleAll(ctx context.Context, rows []*Row, _ map[string]error) 
 func (t *Table) settleFree(ctx context.Context, rows []*Row, unwritten map[string]error) ([][][]byte, error) {
 	d, which := t.description, [][]byte{array(t.rowOID, identitiesOf(rows))}
 	results, err := t.send(ctx, limits{lock: freePatience, first: t.writeLock()},
-		request{statement: d.text("lock.sql", "wait", "skip locked"), parameters: which},
+		request{statement: d.text("lock.sql") + " skip locked", parameters: which},
 		request{statement: d.text("settle_free.sql"), parameters: append(which, versionsOf(rows))},
 		request{statement: d.text("unsettled.sql"), parameters: which})
 	if err != nil {
