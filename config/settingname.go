@@ -21,9 +21,8 @@ var fieldKeys = map[string]string{
 	"SASL.Credentials": "KAFKA_SASL_MECHANISM KAFKA_SASL_USERNAME KAFKA_SASL_PASSWORD KAFKA_OAUTH_TOKEN " +
 		"KAFKA_OAUTH_CLIENT_ID KAFKA_OAUTH_CLIENT_SECRET KAFKA_OAUTH_CLIENT_ASSERTION",
 	// nats.Config
-	"Servers":          "PUBLISH_URL",
-	"Auth":             "PUBLISH_URL NATS_CREDS NATS_NKEY NATS_TOKEN",
-	"Auth.Credentials": "NATS_CREDS_FILE",
+	"Servers": "PUBLISH_URL",
+	"Auth":    "PUBLISH_URL NATS_CREDS NATS_NKEY NATS_TOKEN",
 	// amqp.Config
 	"URL":       "PUBLISH_URL",
 	"Mechanism": "AMQP_SASL_MECHANISM",

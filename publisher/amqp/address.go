@@ -6,15 +6,11 @@ import (
 	"github.com/rabbitmq/amqp091-go"
 )
 
-// errURL does not quote the URL, which holds a password.
+// errURL does not quote the URL, which holds a password. Parameters for TLS would be without effect: the files of the
+// settings are read again when they change, and the library would read those of the URL once.
 var errURL = unavailable("bad publish URL", "the publish URL is not of the form amqp://user:password@host:port/vhost "+
-	"(or amqps://, with several hosts separated by commas): "+
-	"percent-encode special characters in user, password and vhost")
-
-// errTLSURL keeps parameters from being without effect: the files of the settings are read again when they change, and
-// the library would read those of the URL once.
-var errTLSURL = unavailable("bad publish URL", "the publish URL has a parameter for TLS (cacertfile, certfile, "+
-	"keyfile or server_name_indication): remove it, and use the settings for TLS instead")
+	"(or amqps://, with several hosts separated by commas): percent-encode special characters in user, password and "+
+	"vhost, and use the settings for TLS instead of parameters (cacertfile, certfile, keyfile, server_name_indication)")
 
 // addresses splits a URL with several hosts into one URL for each host. Everything but the host is the same in each.
 // Errors never quote it.
@@ -35,11 +31,8 @@ func addresses(url string) ([]string, error) {
 	for host := range strings.SplitSeq(hosts, ",") {
 		one := scheme + "://" + user + host + path
 		uri, err := amqp091.ParseURI(one)
-		switch {
-		case err != nil:
+		if err != nil || uri.CACertFile != "" || uri.CertFile != "" || uri.KeyFile != "" || uri.ServerName != "" {
 			return nil, errURL // the library's own error quotes the URL
-		case uri.CACertFile != "" || uri.CertFile != "" || uri.KeyFile != "" || uri.ServerName != "":
-			return nil, errTLSURL
 		}
 		all = append(all, one)
 	}

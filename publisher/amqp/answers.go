@@ -68,13 +68,10 @@ func returned(r *amqp091.Return, names setting.Names) error {
 // a publisher cannot see; tries become rare there once the queue has been full for some time. A full queue of that kind
 // was tried 2.6 times a second, and its dead letter queue got 355 copies of 200 rows in a minute.
 func nacked(to route, inRow int) error {
-	answer := to.trouble(publisher.Unavailable, "queue rejects", "RabbitMQ did not take the message for %q: the queue "+
-		"is full, has failed, or lacks the majority of its nodes", to.topic)
-	if answer.Repeats = to.exchange != "" || inRow >= stubborn; to.exchange != "" {
-		answer.Err = fmt.Errorf("RabbitMQ did not take the message for %q on exchange %q: a queue is full, has "+
-			"failed, or lacks the majority of its nodes; each try adds a copy to the other queues that are bound",
-			to.topic, to.exchange)
-	}
+	answer := to.trouble(publisher.Unavailable, "queue rejects",
+		"RabbitMQ did not take the message for %q on exchange %q: a queue is full, has failed, or lacks the majority "+
+			"of its nodes", to.topic, to.exchange)
+	answer.Repeats = to.exchange != "" || inRow >= stubborn
 	return answer
 }
 
@@ -95,13 +92,6 @@ func unanswered(err error) error {
 	return publisher.AmbiguousError("no answer", "the message was sent and not confirmed: %w", err)
 }
 
-// late is the answer for a message that was sent before the call ended, if RabbitMQ has confirmed messages on other
-// routes. It names the route, so that the others go on while it is tried.
-func late(to route) error {
-	return to.trouble(publisher.Ambiguous, "no answer",
-		"RabbitMQ did not confirm the message for %q on exchange %q in time", to.topic, to.exchange)
-}
-
 // guilty is the answer for a message that was alone on a channel when the broker closed the channel. An error that
 // closes the whole connection, whatever its code, implies nothing about a single message; the answer is then
 // [unanswered]. The codes are those of the channel's end: 404, 403, 406 (or 311 for a payload that is too large), and
@@ -112,12 +102,9 @@ func guilty(exchange string, m *publisher.Message, cause *amqp091.Error) error {
 		return noExchange(m.Exchange != "", exchange, "no exchange",
 			"RabbitMQ does not find the exchange %q: declare it: %w", exchange, cause)
 	case amqp091.AccessRefused:
-		remedy := "grant the right to write, or renew the token"
-		if strings.Contains(cause.Reason, "internal exchange") {
-			remedy = "the exchange is internal, so only other exchanges lead to it: publish to one that is bound to it"
-		}
 		return route{exchange, m.Topic}.trouble(publisher.Topology, "access refused",
-			"RabbitMQ refuses publishing to %q on exchange %q: %s: %w", m.Topic, exchange, remedy, cause)
+			"RabbitMQ refuses publishing to %q on exchange %q: grant the right to write, or renew the token; instead "+
+				"of an internal exchange, use one that is bound to it: %w", m.Topic, exchange, cause)
 	case amqp091.PreconditionFailed, amqp091.ContentTooLarge:
 		return publisher.PermanentError("message refused",
 			"RabbitMQ refused the message of %d bytes (payload %d; its limit is max_message_size): %w",

@@ -82,7 +82,7 @@ func (p *Publisher) newBatch(ctx context.Context, messages []publisher.Message) 
 	}
 	b.keys.Link(messages)
 	for i := range messages {
-		if exchange := messages[i].Exchange; exchange != "" && checkExchangeName(exchange) == nil {
+		if exchange := messages[i].Exchange; exchange != "" && len(exchange) <= maxShortString {
 			b.exchanges[exchange] = nil
 		}
 		// The others of a key become ready one by one (see answer).
@@ -351,19 +351,10 @@ func (b *batch) answer(i int, err error) {
 func (b *batch) done() bool { return len(b.ready)+len(b.held)+len(b.flights) == 0 }
 
 // end answers all open messages: those that are or were in flight are Ambiguous, and those that were not sent get err.
-// It then marks the answers of messages that may be at the broker twice. If the broker has confirmed messages on other
-// routes and only the time was too short, the route is named, and its next try is one message.
+// It then marks the answers of messages that may be at the broker twice.
 func (b *batch) end(err error) {
 	for _, f := range b.flights {
-		to := b.route(f.message)
-		// The connection has ended, the route itself has confirmed something, or nothing has: the route is not to
-		// blame.
-		if !errors.Is(err, publisher.ErrNotAttempted) || b.took(to) || len(b.confirmed) == 0 {
-			b.answer(f.message, unanswered(err))
-			continue
-		}
-		b.p.routes.begin(to, 1)
-		b.answer(f.message, late(to)) // only the route's state can be the cause
+		b.answer(f.message, unanswered(err))
 	}
 	for _, i := range slices.Concat(b.held, b.ready) {
 		// Such a message lost its channel in this call. It may be at the broker, and is not on the wire any more. Its

@@ -1,7 +1,6 @@
 package amqp
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -127,11 +126,9 @@ func (c *connection) Away() error {
 	return nil
 }
 
-// Lost implements [connect.Link]. The broker's own words count most, then the write that failed, then what the last
-// read returned.
+// Lost implements [connect.Link]. The broker's own words count most.
 func (c *connection) Lost() error {
-	_, ended := c.socket.beginning()
-	cause := connect.Stable(cmp.Or(c.socket.Failure(), ended))
+	cause := connect.Stable(c.socket.reason())
 	if server := c.cause.Load(); server != nil && server.Server {
 		cause = server
 	}

@@ -58,6 +58,10 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 	if won {
 		conn.url = url
 		p.log.Info("rabbitmq connected", "address", conn.address)
+		if conn.limit != "" {
+			p.log.Warn("rabbitmq allows few channels, so batches take turns", "channels", cap(conn.pool), "reason",
+				conn.limit)
+		}
 		return conn, nil
 	}
 	if ctx.Err() != nil {
@@ -83,15 +87,12 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string, channels int
 	}
 	properties := amqp091.NewConnectionProperties()
 	properties.SetClientConnectionName(p.config.Name)
-	ways, err := logins(uri, properties, p.config.Mechanism)
+	way, err := newLogin(uri, properties, p.config.Mechanism)
 	if err != nil {
 		return nil, err
 	}
-	config := amqp091.Config{Heartbeat: heartbeat, Properties: properties, SASL: ways}
-	a := &attempt{uri: uri, token: p.config.Tokens != nil, names: p.names}
-	for _, way := range ways {
-		a.mechanisms = append(a.mechanisms, way.Mechanism())
-	}
+	config := amqp091.Config{Heartbeat: heartbeat, Properties: properties, SASL: []amqp091.Authentication{way}}
+	a := &attempt{uri: uri, token: p.config.Tokens != nil, mechanism: way.Mechanism(), names: p.names}
 	raw, err := p.config.Dial(ctx, "tcp", address(uri))
 	if err != nil {
 		return nil, a.explain(err)
@@ -103,7 +104,7 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string, channels int
 		limit: limit, busy: map[*channel]struct{}{},
 	}
 	// Only then does the broker know the user under the name in the URL, which user_id is compared with.
-	if !a.token && !slices.Contains(a.mechanisms, mechanismExternal) {
+	if !a.token && a.mechanism != mechanismExternal {
 		conn.user = uri.Username
 	}
 	link := raw
@@ -140,9 +141,7 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string, channels int
 	case ctx.Err() != nil:
 		err = ctx.Err() // the handshake saw only that the socket was closed
 	case ok && opened > 0 && slices.Contains(oneTooMany, server.Code):
-		limit := errtext.Line(server)
-		p.log.Warn("rabbitmq allows few channels, so batches take turns", "channels", opened, "reason", limit)
-		return p.dialOne(ctx, url, token, opened, limit)
+		return p.dialOne(ctx, url, token, opened, errtext.Line(server))
 	case ok && a.token && server.Code == amqp091.AccessRefused:
 		p.config.Tokens.Refused(token)
 	}

@@ -62,7 +62,7 @@
 //   - kept.go: confirms that come after their call.
 //   - dial.go, address.go, login.go, token.go, renew.go, explain.go: how a connection is made and renewed, and why it
 //     fails.
-//   - examine.go, examinemanagement.go, examinequeue.go, management.go: what the command doctor needs.
+//   - examine.go, examinemanagement.go: what the command doctor needs.
 //
 // # What the broker does
 //

@@ -37,7 +37,7 @@ func TestExamine(t *testing.T) {
 	for _, part := range []string{
 		"ok reach", "warning authentication", "without TLS", "ok version", ": RabbitMQ ", "ok alarms",
 		`ok topic "` + topic + `": the queue exists, with 0 messages`, `ok permission "` + topic,
-		`error topic "no-such-queue": there is no queue`,
+		`error topic "no-such-queue": Exception (404)`,
 		`the routing key has 256 bytes`, "warning management",
 	} {
 		if !strings.Contains(text, part) {
@@ -63,7 +63,7 @@ func TestExamineExchange(t *testing.T) {
 	}{
 		{amqp.Config{Exchange: h.exchange}, "ok exchange " + h.exchange + ": exists"},
 		{amqp.Config{Exchange: h.exchange}, `ok permission "some.key"`},
-		{amqp.Config{Exchange: "no-such-exchange"}, "error exchange no-such-exchange: it does not exist"},
+		{amqp.Config{Exchange: "no-such-exchange"}, `error exchange no-such-exchange: the exchange "no-such-exchange" does not exist`},
 	} {
 		test.config.URL = func() (string, error) { return h.url, nil }
 		p := amqp.New(test.config)
@@ -81,7 +81,7 @@ func TestExamineExchange(t *testing.T) {
 		{Topic: "b", Exchange: "missing"},
 		{Topic: "c", Exchange: h.exchange},
 		{Topic: "d", Exchange: "amq.direct"},
-	})), "256 bytes", "error exchange missing: it does not exist", `ok permission "c": `,
+	})), "256 bytes", `error exchange missing: the exchange "missing" does not exist`, `ok permission "c": `,
 		`ok permission "d" on exchange amq.direct: `)
 	if text := shown(amqp.New(h.config()).Examine(within(t, 20*time.Second), nil)); !strings.Contains(text,
 		"warning management") {

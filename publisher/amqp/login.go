@@ -28,28 +28,21 @@ const (
 	mechanismExternal = "EXTERNAL"
 )
 
-// logins returns the ways to log in: the given mechanism, or else those that the URL allows, or else PLAIN.
-func logins(uri amqp091.URI, properties amqp091.Table, mechanism string) ([]amqp091.Authentication, error) {
-	var ways []amqp091.Authentication
-	mechanisms := uri.AuthMechanism
-	if mechanism != "" {
-		mechanisms = []string{mechanism}
+// newLogin returns the way to log in: the given mechanism, or else that of the URL, or else PLAIN.
+func newLogin(uri amqp091.URI, properties amqp091.Table, mechanism string) (way login, err error) {
+	way = login{uri.PlainAuth(), properties}
+	if mechanism == "" && len(uri.AuthMechanism) > 0 {
+		mechanism = uri.AuthMechanism[0]
 	}
-	for _, mechanism := range mechanisms {
-		switch strings.ToUpper(mechanism) {
-		case mechanismPlain:
-			ways = append(ways, login{uri.PlainAuth(), properties})
-		case mechanismAMQPlain:
-			ways = append(ways, login{uri.AMQPlainAuth(), properties})
-		case mechanismExternal:
-			ways = append(ways, login{&amqp091.ExternalAuth{}, properties})
-		default:
-			return nil, unavailable("bad publish URL",
-				"auth_mechanism %q in the publish URL is not one of plain, amqplain, external", mechanism)
-		}
+	switch strings.ToUpper(mechanism) {
+	case "", mechanismPlain:
+	case mechanismAMQPlain:
+		way.Authentication = uri.AMQPlainAuth()
+	case mechanismExternal:
+		way.Authentication = &amqp091.ExternalAuth{}
+	default:
+		err = unavailable("bad publish URL",
+			"auth_mechanism %q in the publish URL is not one of plain, amqplain, external", mechanism)
 	}
-	if ways == nil {
-		ways = append(ways, login{uri.PlainAuth(), properties})
-	}
-	return ways, nil
+	return way, err
 }

@@ -1,14 +1,11 @@
 package amqp_test
 
 import (
-	"bytes"
 	"crypto/rand"
 	"crypto/tls"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
 	"net/url"
 	"slices"
 	"strconv"
@@ -77,31 +74,22 @@ func TestExamineQueues(t *testing.T) {
 			durable: true, arguments: amqp091.Table{"x-queue-type": "quorum"},
 			says: []string{
 				"ok durability queue NAME: it is durable",
-				"warning replication queue NAME: it is a quorum queue with one member",
+				"warning replication queue NAME: it is a quorum queue, of whose 1 members 1 are there",
 			},
 		},
 		"stream": {
 			durable: true, arguments: amqp091.Table{"x-queue-type": "stream", "x-max-length-bytes": 1000000},
 			says: []string{
-				"warning replication queue NAME: it is a stream queue with one member",
+				"warning replication queue NAME: it is a stream queue, of whose 1 members 1 are there",
 				"ok limits queue NAME: drops its oldest messages by age or size",
 			},
 		},
-		"aging stream": {
-			durable: true, arguments: amqp091.Table{"x-queue-type": "stream", "x-max-age": "7D"},
-			says: []string{"ok limits queue NAME: drops its oldest messages by age or size"},
-		},
-		"endless stream": {
-			durable: true, arguments: amqp091.Table{"x-queue-type": "stream"},
-			says: []string{"warning limits queue NAME: it has neither max-age nor max-length-bytes"},
-		},
 		"classic": {durable: true, says: []string{
 			"ok durability queue NAME",
-			"warning replication queue NAME: it is a classic queue, on one node",
+			"warning replication queue NAME: it is a classic queue: the loss of one node",
 		}},
 		"transient": {says: []string{
-			"warning durability queue NAME: it is not durable",
-			"error durability NAME: none of its queues outlives a restart",
+			"error durability queue NAME: it is not durable",
 		}},
 		"auto-delete": {
 			durable: true, autoDelete: true,
@@ -109,23 +97,23 @@ func TestExamineQueues(t *testing.T) {
 		},
 		"expires": {
 			durable: true, arguments: amqp091.Table{"x-expires": 3600000},
-			says: []string{"warning durability queue NAME: it is deleted with what it holds when nobody has used it for 1h0m0s"},
+			says: []string{"warning durability queue NAME: it is deleted with what it holds"},
 		},
 		"drops": {
 			durable: true, arguments: amqp091.Table{"x-max-length": 10},
-			says: []string{"warning limits queue NAME: it is full with 10 messages, and then each new message drops the oldest"},
+			says: []string{"warning limits queue NAME: it throws away what was confirmed"},
 		},
 		"drops bytes": {
 			durable: true, arguments: amqp091.Table{"x-max-length-bytes": 5000000},
-			says: []string{"warning limits queue NAME: it is full with 5000000 bytes"},
+			says: []string{"warning limits queue NAME: it throws away what was confirmed"},
 		},
 		"rejects": {
 			durable: true, arguments: amqp091.Table{"x-max-length": 10, "x-overflow": "reject-publish"},
-			says: []string{"ok limits queue NAME: it is full with 10 messages, and takes no more then: rows wait"},
+			says: []string{"ok limits queue NAME: it throws nothing away: rows wait"},
 		},
 		"rejects and dead-letters": {
 			durable: true, arguments: amqp091.Table{"x-max-length": 10, "x-overflow": "reject-publish-dlx"},
-			says: []string{"warning limits queue NAME: it is full with 10 messages, and then each try"},
+			says: []string{"warning limits queue NAME: when it is full, each try of a row puts a copy"},
 		},
 		"dead-letters": {
 			durable: true, arguments: amqp091.Table{
@@ -133,12 +121,12 @@ func TestExamineQueues(t *testing.T) {
 				"x-dead-letter-exchange": "amq.fanout",
 			},
 			says: []string{
-				"ok limits queue NAME: it is full with 10 messages, and then the oldest goes",
+				"ok limits queue NAME: it throws nothing away: rows wait, or messages go to its dead-letter exchange",
 			},
 		},
 		"forgets": {
 			durable: true, arguments: amqp091.Table{"x-message-ttl": 60000},
-			says: []string{"warning limits queue NAME: messages that nobody has consumed for 1m0s are thrown away"},
+			says: []string{"warning limits queue NAME: it throws away what was confirmed"},
 		},
 	} {
 		queue := fmt.Sprint("amqp test/", name, "?", rand.Text()) // characters that a URL must escape
@@ -158,7 +146,7 @@ func TestExamineQueues(t *testing.T) {
 			for end := time.Now().Add(20 * time.Second); slices.ContainsFunc(parts, lacks) && time.Now().Before(end); {
 				text = examined(t, h.managed(t), publishertest.Addresses(queue)...)
 			}
-			says(t, text, append(parts, "ok management", `user "guest" may look`)...)
+			says(t, text, append(parts, "ok management")...)
 		})
 	}
 }
@@ -181,45 +169,14 @@ func TestExamineBindings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	sorted := []string{one, two}
-	slices.Sort(sorted)
 	says(t, examined(t, h.managed(t), publisher.Address{Topic: "order.placed", Exchange: h.exchange},
 		publisher.Address{Topic: "x", Exchange: empty}, publisher.Address{Topic: "x", Exchange: headers}),
 		"ok durability "+h.exchange+": this exchange is durable, of type topic",
-		"ok topic "+h.exchange+": queues that are bound to it: "+strings.Join(sorted, ", ")+"; RabbitMQ decides",
+		"ok topic "+h.exchange+": 2 queues are bound to it",
 		`ok durability queue "`+one+`": it is durable`,
-		fmt.Sprintf("warning durability queue %q: it is exclusive", transient.Name),
-		"error durability "+headers+": none of its queues outlives",
-		"error topic "+empty+": nothing is bound to this exchange")
-}
-
-// An exchange that returns what it delivers.
-func TestExamineDelayedExchange(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t, amqp091.ExchangeFanout, amqp091.QueueTypeClassic)
-	config := h.managed(t)
-	real, err := url.Parse(services.Endpoint(t, "TEST_AMQP_MANAGEMENT_URL"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: real.Scheme, Host: real.Host})
-	proxy.ModifyResponse = func(r *http.Response) error {
-		body, err := io.ReadAll(r.Body)
-		body = bytes.ReplaceAll(body, []byte(`"type":"fanout"`), []byte(`"type":"x-delayed-message"`))
-		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-		r.Header.Set("Content-Length", strconv.Itoa(len(body)))
-		return err
-	}
-	server := httptest.NewServer(proxy)
-	t.Cleanup(server.Close)
-	config.Management = func() (string, error) { return server.URL, nil }
-	says(t, examined(t, config, publishertest.Addresses("x")...),
-		"error exchange "+h.exchange+": it is of type x-delayed-message")
-	config.Unrouted = true
-	if text := examined(t, config, publishertest.Addresses("x")...); strings.Contains(text, "error exchange") ||
-		!strings.Contains(text, "Unrouted: rows") {
-		t.Errorf("without mandatory:\n%s", text)
-	}
+		`ok durability queue "`+two+`": it is durable`,
+		fmt.Sprintf("error durability queue %q: it is not durable, or is exclusive", transient.Name),
+		"warning topic "+empty+": nothing is bound to this exchange")
 }
 
 // An exchange without bindings may have an alternate exchange, and an exchange may disappear by itself.
@@ -238,7 +195,7 @@ func TestExamineAlternate(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = ch.ExchangeDelete(h.exchange, false, false) })
 	says(t, examined(t, h.managed(t), publishertest.Addresses("x")...),
-		"ok topic "+h.exchange+": queues that are bound to it: none",
+		"warning topic "+h.exchange+": nothing is bound to this exchange: its rows are held, unless it has an alternate",
 		"warning durability "+h.exchange+": this exchange is not durable")
 }
 
@@ -257,23 +214,20 @@ func TestExamineManagementMistakes(t *testing.T) {
 		return server.URL
 	}
 	for name, c := range map[string]struct{ url, says string }{
-		"wrong password": {"http://guest:" + password + "@" + real, `it lets user "guest" see nothing (Login failed)`},
-		"unknown user":   {"http://nobody:" + password + "@" + real, `it lets user "nobody" see nothing`},
+		"wrong password": {"http://guest:" + password + "@" + real, `answers 401 Unauthorized to user "guest"`},
+		"unknown user":   {"http://nobody:" + password + "@" + real, `answers 401 Unauthorized to user "nobody"`},
 		"nobody":         {"http://" + closed.Addr().String(), "connection refused"},
-		"silence":        {"http://" + silent.Addr().String(), "not looked at: "},
-		"port of AMQP":   {"http://" + hostOf(t, "TEST_AMQP_URL"), "not looked at: "},
-		"no TLS there":   {"https://" + real, "not looked at: "},
-		"another path":   {"http://" + real + "/prefix", "not looked at: "},
+		"silence":        {"http://" + silent.Addr().String(), "were looked at: "},
+		"port of AMQP":   {"http://" + hostOf(t, "TEST_AMQP_URL"), "were looked at: "},
+		"no TLS there":   {"https://" + real, "were looked at: "},
+		"another path":   {"http://" + real + "/prefix", "were looked at: "},
 		"another website": {
 			serve(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }),
-			"its answer is not that of RabbitMQ's management interface",
+			"is not that of RabbitMQ's management interface",
 		},
-		"another service": { // which answers everything with JSON
-			serve(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") }),
-			"its answer is not that of RabbitMQ's management interface",
-		},
-		"redirect":       {serve(http.RedirectHandler("http://"+real+"/api/whoami", http.StatusFound).ServeHTTP), "302"},
-		"unknown scheme": {"amqp://" + real, "Management is not of the form"},
+		"redirect":       {serve(http.RedirectHandler("http://"+real+"/api", http.StatusFound).ServeHTTP), "302"},
+		"unknown scheme": {"amqp://" + real, "unsupported protocol scheme"},
+		"no scheme":      {"guest:" + password + "@" + real, "Management is not of the form"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -307,10 +261,10 @@ func (o *ownBroker) managedExamined(t *testing.T) {
 		}
 	}
 	for name, part := range map[string]string{
-		"untagged": `warning management ` + o.management + `: it lets user "untagged" see nothing (Not management user)`,
-		"looker":   `ok management ` + o.management + `: user "looker" may look`,
-		"monitor":  `ok management ` + o.management + `: user "monitor" may look`,
-		"outsider": `warning management ` + o.management + `: it lets user "outsider" see nothing`,
+		"untagged": o.management + ` answers 401 Unauthorized to user "untagged"`,
+		"looker":   "ok management",
+		"monitor":  "ok management",
+		"outsider": o.management + ` answers 401 Unauthorized to user "outsider"`,
 	} {
 		config.Management = func() (string, error) {
 			return "http://" + name + ":" + url.QueryEscape(password) + "@" + o.management, nil
@@ -328,6 +282,5 @@ func (o *ownBroker) managedExamined(t *testing.T) {
 		return &tls.Config{RootCAs: o.authority.Pool, MinVersion: tls.VersionTLS12}, nil
 	}
 	says(t, examined(t, config, publishertest.Addresses(topic)...),
-		`ok management `+o.secureManagement+`: user "guest" may look`,
-		`ok durability queue "`+topic)
+		"ok management", `ok durability queue "`+topic)
 }

@@ -70,7 +70,7 @@ func (o *ownBroker) neighbours(t *testing.T) {
 		for i, err := range p.Publish(within(t, 30*time.Second), messages) {
 			if i == 50 {
 				want(t, "the bad message", err, publisher.Topology)
-				if err == nil || !strings.Contains(err.Error(), "only other exchanges lead to it") {
+				if err == nil || !strings.Contains(err.Error(), "use one that is bound to it") {
 					t.Errorf("%v does not say what helps", err)
 				}
 			} else {

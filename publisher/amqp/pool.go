@@ -91,7 +91,7 @@ func (c *connection) put(ch *channel, clean bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.busy, ch)
-	ch.writer.forget()
+	clear(ch.writer.table) // the last message's texts
 	switch {
 	case ch.amqp.IsClosed():
 		c.pool <- nil

@@ -1,11 +1,9 @@
 package amqp
 
 import (
-	"cmp"
 	"errors"
 	"strconv"
 	"strings"
-	"unsafe"
 
 	"github.com/rabbitmq/amqp091-go"
 
@@ -20,31 +18,11 @@ const (
 )
 
 // A writer converts messages to the form that the client library sends. It is used by one goroutine. The table of
-// headers is a quarter of the client's processor time for a message, so it is used again, and texts that repeat are not
-// boxed again.
+// headers is a quarter of the client's processor time for a message, so it is used again.
 type writer struct {
 	frameMax int           // frame_max of the connection in bytes; 0 for no limit
 	user     string        // user that has logged in; empty if not known
 	table    amqp091.Table // reused for each message
-	values   []any         // texts of the last message's headers by position, because many repeat
-}
-
-// forget drops the references to the last message.
-func (w *writer) forget() {
-	clear(w.table)
-	clear(w.values)
-}
-
-// text returns a header's text as a value for a table. This allocates, unless the last message's header at this
-// position had the same text.
-func (w *writer) text(position int, text string) any {
-	for len(w.values) <= position {
-		w.values = append(w.values, nil)
-	}
-	if last, ok := w.values[position].(string); !ok || last != text {
-		w.values[position] = text
-	}
-	return w.values[position]
 }
 
 // publishing returns the message as the library sends it. The next call overwrites its headers. A message that AMQP
@@ -53,7 +31,7 @@ func (w *writer) text(position int, text string) any {
 // Persistent messages of durable queues survive a restart of the broker. The id is the property by which consumers
 // recognise copies, and by which a returned message is recognised here. The time is that of the insert, in seconds.
 func (w *writer) publishing(m *publisher.Message) (amqp091.Publishing, error) {
-	if err := cmp.Or(m.CheckHeaders(), checkExchangeName(m.Exchange)); err != nil {
+	if err := m.CheckHeaders(); err != nil {
 		return amqp091.Publishing{}, err
 	}
 	p := amqp091.Publishing{
@@ -73,6 +51,7 @@ func (w *writer) publishing(m *publisher.Message) (amqp091.Publishing, error) {
 	}
 	// The library would end the connection for a longer text, and with it everything in flight on all channels.
 	for _, s := range [...]struct{ what, value string }{
+		{"exchange", m.Exchange},
 		{"routing key", m.Topic},
 		{"message id", m.ID},
 		{"content type", p.ContentType},
@@ -88,6 +67,9 @@ func (w *writer) publishing(m *publisher.Message) (amqp091.Publishing, error) {
 				len(s.value), maxShortString)
 		}
 		size += 1 + len(s.value)
+	}
+	if strings.ContainsAny(m.Exchange, "\r\n") { // RabbitMQ looks for exchanges without it
+		return p, publisher.PermanentError("illegal exchange", "the exchange %q holds a line break", m.Exchange)
 	}
 	size += headerFrameFixed + 1 + len(p.Expiration)
 	// Bodies are split over frames, headers are not.
@@ -118,13 +100,13 @@ func (w *writer) headers(m *publisher.Message, p *amqp091.Publishing) (size int,
 				return 0, err
 			}
 		}
-		w.table[h.Name] = w.text(i, h.Value)
+		w.table[h.Name] = h.Value
 		fields++
 		size += 1 + len(h.Name) + 5 + len(h.Value)
 	}
 	// AMQP has no key of its own, so consumers find it in a header.
 	if m.Key != nil && !m.Bare {
-		w.table[publisher.HeaderMessageKey] = asString(m.Key)
+		w.table[publisher.HeaderMessageKey] = string(m.Key)
 		fields++
 		size += 1 + len(publisher.HeaderMessageKey) + 5 + len(m.Key)
 	}
@@ -147,11 +129,6 @@ func (w *writer) property(p *amqp091.Publishing, h *publisher.Header) error {
 	case "content_encoding", "content-encoding":
 		p.ContentEncoding = h.Value
 	case "reply_to", "reply-to":
-		if h.Value == directReply { // RabbitMQ closes the channel
-			return publisher.PermanentError("illegal reply_to",
-				"the row's header %s is %s, which is for the consumers of the connection itself: name a queue",
-				h.Name, h.Value)
-		}
 		p.ReplyTo = h.Value
 	case "user_id", "user-id":
 		if w.user != "" && h.Value != w.user { // RabbitMQ closes the channel
@@ -178,21 +155,6 @@ func (w *writer) property(p *amqp091.Publishing, h *publisher.Header) error {
 	return nil
 }
 
-// directReply is the pseudo-queue of direct reply-to, which only a consumer on the same channel can use.
-const directReply = "amq.rabbitmq.reply-to"
-
-// checkExchangeName returns the answer for messages that name an exchange whose name AMQP does not allow.
-func checkExchangeName(name string) error {
-	if len(name) > maxShortString {
-		return publisher.PermanentError("name too long", "the exchange has %d bytes, AMQP allows %d", len(name),
-			maxShortString)
-	}
-	if strings.ContainsAny(name, "\r\n") {
-		return publisher.PermanentError("illegal exchange", "the exchange %q holds a line break", name)
-	}
-	return nil
-}
-
 // CheckHeader returns the reason why AMQP cannot carry a header, or why a header that was written for another broker
 // must not be carried. It is asked for dead letters and notices, whose headers come from rows of other destinations:
 // those that it refuses are left out and named.
@@ -203,11 +165,4 @@ func (p *Publisher) CheckHeader(h *publisher.Header) error {
 	w := writer{table: amqp091.Table{}}
 	_, err := w.publishing(&publisher.Message{Headers: []publisher.Header{*h}})
 	return err
-}
-
-// asString returns a key of the caller as a string without copying it. The string is valid for as long as the call
-// lasts.
-func asString(key []byte) string {
-	//nolint:gosec // saves a copy of each key; nobody changes it meanwhile
-	return unsafe.String(unsafe.SliceData(key), len(key))
 }

@@ -1,9 +1,8 @@
 package amqp
 
 import (
-	"cmp"
 	"net"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
@@ -25,9 +24,7 @@ type socket struct {
 	// including confirms and returns.
 	dispatched func()
 
-	noting sync.Mutex
-	first  []byte // first few bytes that the peer has sent
-	ended  error  // error of the first read that failed
+	ended atomic.Pointer[error] // error of the first read that failed
 }
 
 // newSocket returns the socket of a connection that is being made. link is raw, or the TLS session above it.
@@ -38,31 +35,27 @@ func newSocket(link, raw net.Conn, c *connection) *socket {
 	}
 }
 
-// Read is called by the library's one reader. A read that begins shows that everything before it is handled. The peer's
-// first bytes and the reason of the end are remembered, because the library keeps only a text of the latter. explain
-// and Lost say with them what the library's own text hides: another protocol at the port, or the reason of the
-// operating system.
+// Read is called by the library's one reader. A read that begins shows that everything before it is handled. The reason
+// of the end is remembered, because the library keeps only a text of it.
 func (s *socket) Read(b []byte) (int, error) {
 	s.dispatched()
 	n, err := s.Conn.Read(b)
 	if failed := s.Failure(); err != nil && failed != nil {
 		err = failed // why the connection was closed during the read
 	}
-	const few = 8
-	s.noting.Lock()
-	defer s.noting.Unlock()
-	if len(s.first) < few {
-		s.first = append(s.first, b[:min(n, few-len(s.first))]...)
+	if err != nil {
+		s.ended.CompareAndSwap(nil, &err)
 	}
-	s.ended = cmp.Or(s.ended, err)
 	return n, err
 }
 
-// beginning returns the first bytes that the peer has sent, and why the connection has ended, if it has.
-func (s *socket) beginning() (first []byte, ended error) {
-	s.noting.Lock()
-	defer s.noting.Unlock()
-	return s.first, s.ended
+// reason returns why the connection has ended, or nil if it has not: the write that failed, or else what the last read
+// returned.
+func (s *socket) reason() error {
+	if ended := s.ended.Load(); ended != nil && s.Failure() == nil {
+		return *ended
+	}
+	return s.Failure()
 }
 
 // Close ends the connection without a TLS close notification, which could block.

@@ -15,10 +15,11 @@ type meaning struct {
 	hint  string // what to do, or what to know; may be empty
 }
 
-// meanings holds the error codes that may answer a publish, as nats-server's errors.json names them. Most are sent by
-// its stream.go and jetstream_cluster.go. Limits and failures have the scope of one topic and the fate of its stream,
-// even if they reach further. Another stream may have another account tier, storage type or leader, and its own
-// messages will show whether it is affected.
+// meanings holds the error codes that may answer a publish, as nats-server's errors.json names them, except those whose
+// status is enough: a server that is full (10023, 10028, 10047), throttles (10167), or is between leaders or away
+// (10008, 10009, 10118, 10194). Most are sent by its stream.go and jetstream_cluster.go. Limits and failures have the
+// scope of one topic and the fate of its stream, even if they reach further. Another stream may have another account
+// tier, storage type or leader, and its own messages will show whether it is affected.
 var meanings = map[int]meaning{
 	// These concern the message alone. Another row may fit.
 	10054: {publisher.Permanent, 0, "message too large", "the stream's max_msg_size"},
@@ -51,17 +52,6 @@ var meanings = map[int]meaning{
 	// messages per subject); so does a stream whose disk has failed.
 	10077: away("stream full", "make room in the stream or raise its limits"),
 	10002: away("account full", "make room in the account or raise its limits"),
-	10023: away("server full", "make room in the server's JetStream storage"),
-	10028: away("server full", "make room in the server's JetStream memory"),
-	10047: away("server full", "make room in the server's JetStream storage"),
-	// Throttled: the stream's queue of incoming messages is full.
-	10167: away("throttled", ""),
-
-	// The cluster is between leaders, or the stream's server is away.
-	10008: {publisher.Unavailable, publisher.ScopeDestination, "no quorum", ""},
-	10009: away("no leader", ""),
-	10118: away("stream offline", ""),
-	10194: away("stream offline", ""),
 
 	// The leader's log and its store disagree. The stream is rebuilt from the log, which holds the message.
 	10063: {publisher.Ambiguous, publisher.ScopeTopic, "stream resetting", ""},
@@ -130,7 +120,7 @@ func (e *apiError) meaning() meaning {
 	}
 	switch {
 	case e.Code == 429, e.Code >= 500 && e.Code <= 599:
-		return away("JetStream unavailable", "")
+		return away("JetStream unavailable", "see whether its servers are there and have room")
 	default:
 		return meaning{publisher.Refused, 0, "refused", ""}
 	}

@@ -26,7 +26,7 @@ func TestMeanings(t *testing.T) {
 		scope publisher.Scope
 	}{
 		10002: {"JSAccountResourcesExceededErr", 400, unavailable, topic},
-		10008: {"JSClusterNotAvailErr", 503, unavailable, destination},
+		10008: {"JSClusterNotAvailErr", 503, unavailable, topic},
 		10009: {"JSClusterNotLeaderErr", 500, unavailable, topic},
 		10023: {"JSInsufficientResourcesErr", 503, unavailable, topic},
 		10028: {"JSMemoryResourcesExceededErr", 500, unavailable, topic},

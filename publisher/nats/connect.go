@@ -73,16 +73,14 @@ func (l *link) doubt() {
 }
 
 // dial tries the servers and returns a link to the first that accepts the connection, or else the answer of a
-// configured server. The configured servers are tried first. They are tried again between any two servers that the
-// cluster reported, and while any server keeps the dial waiting. Both orders are random, so that many relays spread
-// over the servers. A cluster behind a load balancer reports addresses of a network of its own: waiting for each of
-// three in turn took 15 seconds.
+// configured server. The configured servers are tried first, and again while any server keeps the dial waiting: a
+// cluster behind a load balancer reports addresses of a network of its own. Both orders are random, so that many relays
+// spread over the servers.
 func (p *Publisher) dial(ctx context.Context, servers []server) (*link, error) {
 	configured := len(p.servers)
 	turns := rand.Perm(configured)
-	// Learned addresses may be unreachable from here. A configured one after each of them bounds what they cost.
-	for n, i := range rand.Perm(len(servers) - configured) {
-		turns = append(turns, configured+i, turns[n%configured])
+	for _, i := range rand.Perm(len(servers) - configured) {
+		turns = append(turns, configured+i)
 	}
 	var failed error
 	race := connect.Race[*link]{

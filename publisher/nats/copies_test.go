@@ -255,7 +255,7 @@ func TestStreamWithoutAcknowledgements(t *testing.T) {
 		if ctx.Err() != nil {
 			t.Fatalf("no_ack is not named: %v", errs[0])
 		}
-		if publisher.ClassOf(errs[0]) == publisher.Topology && strings.Contains(errs[0].Error(), "no_ack") {
+		if publisher.ClassOf(errs[0]) == publisher.Unavailable && strings.Contains(errs[0].Error(), "no_ack") {
 			named++
 		}
 	}

@@ -73,17 +73,15 @@ func (e *examination) account(ctx context.Context) bool {
 	switch {
 	case err != nil:
 		e.Fail(checkJetStream, "", err.Error(), "enable JetStream in the server and for the account")
-		return false
 	case denied:
 		e.Warn(inspect.Permission, "", "the user may not ask for the account's JetStream limits, so they were not "+
 			"looked at", "grant publish on "+e.api+askAccount)
-		return true
 	case without:
 		e.Warn(checkJetStream, "", "the account has no JetStream of its own: its rows are held, unless streams take "+
 			"them through an import or a leaf node, which cannot be looked at from here", "enable JetStream for the "+
 			"account, set "+e.link.p.names.Of("Domain")+", or see in /readyz?verbose whether rows are held")
-		return false
+	default:
+		e.Well(checkJetStream, "", "JetStream is on for the account")
 	}
-	e.Well(checkJetStream, "", "JetStream is on for the account")
-	return true
+	return err == nil && !without
 }

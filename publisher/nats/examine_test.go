@@ -72,7 +72,7 @@ func TestExamine(t *testing.T) {
 		"limited": {
 			jetstream.StreamConfig{MaxMsgs: 10, MaxMsgSize: 1000},
 			false,
-			[]string{"ok stream", "warning replication", "ok storage", "ok limits", "ok message_size", "ok duplicate_window"},
+			[]string{"ok stream", "warning replication", "ok storage", "ok limits", "ok duplicate_window"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

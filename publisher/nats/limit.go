@@ -17,35 +17,29 @@ const limitTime = 3 * time.Second
 // made: its greeting has the present limit. Without that, a row failed for good, and failed again after each retry,
 // until something else ended the connection. If the present limit is higher, the link is outdated, and the row goes
 // over the next one.
-func (c *call) tooLarge(ctx context.Context, size int64) error {
-	if c.limit == 0 {
-		c.limit = c.link.p.presentLimit(ctx)
-	}
-	switch {
-	case c.limit == 0:
-		return publisher.UnavailableError(publisher.ScopeMessage, "limit unknown",
-			"%d bytes with headers are more than the NATS server took at first (%d), and it cannot be asked again",
-			size, c.link.nc.MaxPayload())
-	case c.limit >= size:
-		c.link.outgrown.Store(true)
-		c.link.p.keeper.Look()
-		return publisher.UnavailableError(publisher.ScopeMessage, "limit raised",
-			"the NATS server now takes messages of up to %d bytes: this one goes over the next connection", c.limit)
-	}
-	return publisher.PermanentError("message too large",
-		"%d bytes with headers are too many: the NATS server takes at most %d (max_payload)", size, c.limit)
-}
-
-// presentLimit returns the limit in the greeting of a connection that is made for this purpose, or 0 if there is none.
-// The servers of a cluster need the same max_payload: the answer is that of whichever server accepts the connection
+//
+// The servers of a cluster need the same max_payload: the limit is that of whichever server accepts the connection
 // first.
-func (p *Publisher) presentLimit(ctx context.Context) int64 {
-	ctx, cancel := context.WithTimeout(ctx, limitTime)
-	defer cancel()
-	next, err := p.dial(ctx, p.servers)
-	if err != nil {
-		return 0
+func (c *call) tooLarge(ctx context.Context, size int64) error {
+	p := c.link.p
+	if c.limit == 0 {
+		ctx, cancel := context.WithTimeout(ctx, limitTime)
+		defer cancel()
+		next, err := p.dial(ctx, p.servers)
+		if err != nil {
+			return publisher.UnavailableError(publisher.ScopeMessage, "limit unknown", "%d bytes with headers are "+
+				"more than the NATS server took at first (%d), and it cannot be asked again: %w", size,
+				c.link.nc.MaxPayload(), err)
+		}
+		c.limit = next.nc.MaxPayload()
+		next.Close()
 	}
-	defer next.Close()
-	return next.nc.MaxPayload()
+	if c.limit < size {
+		return publisher.PermanentError("message too large",
+			"%d bytes with headers are too many: the NATS server takes at most %d (max_payload)", size, c.limit)
+	}
+	c.link.outgrown.Store(true)
+	p.keeper.Look()
+	return publisher.UnavailableError(publisher.ScopeMessage, "limit raised",
+		"the NATS server now takes messages of up to %d bytes: this one goes over the next connection", c.limit)
 }

@@ -136,11 +136,6 @@ func (l *link) failed(err error) {
 	if !ok {
 		return
 	}
-	if strings.HasPrefix(subject, l.p.api()+"STREAM.") {
-		l.streams.mu.Lock()
-		l.streams.blind = true
-		l.streams.mu.Unlock()
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range l.calls {

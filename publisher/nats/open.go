@@ -33,10 +33,7 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.connectTimeout)
 	defer cancel()
 	options, auth, err := p.options(s)
-	try := attempt{
-		server: s, inboxes: inboxes(p.config.InboxPrefix), tls: options.Secure, tlsFirst: options.TLSHandshakeFirst,
-		names: p.names,
-	}
+	try := attempt{server: s, inboxes: inboxes(p.config.InboxPrefix), tls: options.Secure, names: p.names}
 	if err != nil {
 		return nil, answer(try.explain(err))
 	}

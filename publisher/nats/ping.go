@@ -84,37 +84,26 @@ func (l *link) request(ctx context.Context, subject string, question []byte) (
 }
 
 // checkAccount reads JetStream's answer about the account. without means that the account has no JetStream of its own.
-// An error says why JetStream does not serve the account. Error 10008 comes from a server whose cluster has no leader:
-// nothing is wrong with its configuration.
+// An error says why JetStream does not serve the account.
 func (l *link) checkAccount(m *nats.Msg) (without bool, err error) {
-	const noLeader, offForAccount, offInServer = 10008, 10039, 10076
+	const offForAccount, offInServer = 10039, 10076
 	if len(m.Data) == 0 && m.Header.Get("Status") == "503" { // nothing answers such questions
 		return true, nil
 	}
-	unavailable := func(short, format string, args ...any) error {
-		return publisher.UnavailableError(publisher.ScopeDestination, short, format, args...)
-	}
-	var info struct {
-		Error apiError `json:"error"`
-	}
-	at := l.server.address
+	var info struct{ Error apiError }
 	if err := json.Unmarshal(m.Data, &info); err != nil {
-		return false, unavailable("no JetStream", "what answers for JetStream at NATS server %s is not JetStream: %w",
-			at, err)
+		info.Error = apiError{ErrCode: -1, Description: "what answers for it is not JetStream: " + err.Error()}
 	}
-	switch failed := info.Error; {
-	case failed == (apiError{}):
+	switch failed := info.Error; failed.ErrCode {
+	case 0:
 		return false, nil
-	case failed.ErrCode == offForAccount, failed.ErrCode == offInServer:
+	case offForAccount, offInServer:
 		return true, nil
-	case failed.ErrCode == noLeader:
-		return false, unavailable("no quorum",
-			"JetStream at NATS server %s has no leader (error %d): most of the servers of its cluster are away",
-			at, noLeader)
 	default:
-		return false, unavailable("no JetStream",
-			"JetStream at NATS server %s cannot be used: %s (error %d): "+
-				"check that it is on, in the server and for the account", at, failed.Description, failed.ErrCode)
+		return false, publisher.UnavailableError(publisher.ScopeDestination, "no JetStream",
+			"JetStream at NATS server %s cannot be used: %s (error %d): check that it is on, in the server and for "+
+				"the account, and that most of the servers of its cluster are there", l.server.address,
+			failed.Description, failed.ErrCode)
 	}
 }
 

@@ -82,15 +82,9 @@ type storedStream struct {
 
 // lossy returns why the stream may lack messages other than its oldest ones. It returns "" if the stream keeps them.
 func (s *storedStream) lossy() string {
-	switch c := s.info.Config; {
-	case c.Retention == jetstream.InterestPolicy && s.info.State.Consumers == 0:
-		return "the stream keeps only what a consumer waits for, and has no consumer"
-	case c.Retention != jetstream.LimitsPolicy:
-		return "the stream removes messages that were consumed"
-	case c.MaxMsgsPerSubject > 0:
-		return "the stream keeps a limited number of messages of each subject"
-	case c.AllowMsgTTL:
-		return "the stream lets messages say how long they are kept"
+	if c := s.info.Config; c.Retention != jetstream.LimitsPolicy || c.MaxMsgsPerSubject > 0 || c.AllowMsgTTL {
+		return "the stream keeps only what a consumer waits for (retention), a limited number of messages of each " +
+			"subject, or messages for as long as they say"
 	}
 	return ""
 }

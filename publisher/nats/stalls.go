@@ -25,15 +25,14 @@ const (
 // belongs to the goroutine of the call.
 type stalls struct {
 	timer *time.Timer
-	begun time.Time            // time at which the server was first asked to send something; zero before
-	asked time.Time            // time at which the server was last asked
+	asked time.Time            // time at which the server was last asked to send something; zero before
 	since map[string]time.Time // time since which a stream has acknowledged nothing, by name
 	gone  map[string]error     // streams that the call has given up, with the answer for their messages
 }
 
 // clear forgets everything, for the next call or because the connection has ended.
 func (s *stalls) clear() {
-	s.begun, s.asked = time.Time{}, time.Time{}
+	s.asked = time.Time{}
 	clear(s.since)
 	clear(s.gone)
 }
@@ -52,8 +51,8 @@ func (s *stalls) heard(l *link, subject string) {
 // the last look, such as the answer to the keeper's ping, and not by this call's own messages.
 func (c *call) look(now time.Time) {
 	s := &c.stalls
-	if s.begun.IsZero() {
-		s.begun, s.asked, s.since, s.gone = now, now, map[string]time.Time{}, map[string]error{}
+	if s.asked.IsZero() {
+		s.asked, s.since, s.gone = now, map[string]time.Time{}, map[string]error{}
 	}
 	// doubt, below, has the keeper ask the server to send something whenever nothing else comes.
 	answers := !c.link.QuietSince(s.asked)
@@ -101,32 +100,21 @@ func (l *link) streamOf(subject string) string {
 // streams go on. Those of this stream that have not been sent come back too, when they have their turn (see passOver).
 func (c *call) giveUp(name string, silent time.Duration) {
 	why := fmt.Errorf("its stream has acknowledged nothing for %v: "+
-		"look at the server's log, and whether its disk is full", silent)
+		"look at the server's log, whether its disk is full, and whether the stream has no_ack", silent)
 	c.stalls.gone[name] = publisher.UnavailableError(publisher.ScopeTopic, "no acknowledgement", "%w",
 		c.unanswered(why))
 	c.keepSent(name, why, c.settles)
 }
 
-// passOver answers a message that may be sent if its stream was given up, or is known to acknowledge nothing, and
-// reports whether it did.
+// passOver answers a message that may be sent if its stream was given up, and reports whether it did.
 func (c *call) passOver(i int32) bool {
 	subject := c.messages[i].Topic
-	if len(c.stalls.gone) > 0 {
-		if err := c.stalls.gone[c.link.streamOf(subject)]; err != nil {
-			c.settles(i, publisher.WithFate(err, c.link.streams.find(subject).fate()))
-			return true
-		}
-	}
-	// Hardly any stream has no_ack, so hardly any message is looked up here.
-	if !c.link.streams.deaf.Load() {
+	if len(c.stalls.gone) == 0 {
 		return false
 	}
-	s := c.link.ask(subject, soon)
-	if s == nil || !s.noAck {
-		return false
+	err := c.stalls.gone[c.link.streamOf(subject)]
+	if err != nil {
+		c.settles(i, publisher.WithFate(err, c.link.streams.find(subject).fate()))
 	}
-	c.settles(i, publisher.WithFate(publisher.TopologyError("no acknowledgements",
-		"the stream %s sends no acknowledgements (no_ack), so nothing is sent to it: turn no_ack off", s.name),
-		s.fate()))
-	return true
+	return err != nil
 }

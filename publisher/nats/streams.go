@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -26,9 +25,6 @@ const (
 	// rememberStreams bounds the memory for streams, and for subjects that have none. Beyond it, everything is
 	// forgotten and learned again, which costs one question for each stream in use.
 	rememberStreams = 1000
-	// mostAsked is the length of the longest subject about which questions are asked, in bytes. The server ends the
-	// connection if a protocol line is longer than 4096.
-	mostAsked = 1024
 )
 
 // A stream holds what is known of a JetStream stream. It is replaced as a whole, and never changed once it is in the
@@ -37,7 +33,6 @@ type stream struct {
 	name     string   // empty if no stream was found for the subject
 	away     bool     // JetStream did not say which stream it is, because too few of its servers are there
 	subjects []string // patterns
-	noAck    bool     // it sends no acknowledgements
 	leader   string   // empty if it is not known, or if the server is not part of a cluster
 	whole    bool     // it is known that its limits apply to all subjects together
 	learned  time.Time
@@ -46,12 +41,9 @@ type stream struct {
 // streams is what a link knows of the account's streams: what to name in answers. A new link begins without any of it,
 // since it may lead to another account or server.
 type streams struct {
-	deaf atomic.Bool // one of the known streams sends no acknowledgements
-
 	mu    sync.Mutex
 	known []*stream
 	asked time.Time // time of the last question, while it has no answer; otherwise zero
-	blind bool      // the user may not ask
 }
 
 // find returns what is known of the stream that takes the subject, or nil. In one account, no two streams have
@@ -70,7 +62,7 @@ func (s *streams) find(subject string) *stream {
 func (s *streams) mayAsk(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.blind || now.Sub(s.asked) < askAgain {
+	if now.Sub(s.asked) < askAgain {
 		return false
 	}
 	s.asked = now
@@ -97,7 +89,6 @@ func (s *streams) learn(of *stream) (leader string) {
 		s.known = nil
 	}
 	s.known = slices.Insert(s.known, 0, of)
-	s.deaf.Store(slices.ContainsFunc(s.known, func(known *stream) bool { return known.noAck }))
 	return leader
 }
 
@@ -106,7 +97,7 @@ func (s *streams) learn(of *stream) (leader string) {
 // messages.
 func (l *link) ask(subject string, fresh time.Duration) *stream {
 	found, now := l.streams.find(subject), time.Now()
-	if len(subject) <= mostAsked && (found == nil || now.Sub(found.learned) >= fresh) && l.streams.mayAsk(now) {
+	if (found == nil || now.Sub(found.learned) >= fresh) && l.streams.mayAsk(now) {
 		go l.lookUp(l.p.config.Stream, subject)
 	}
 	return found
@@ -120,7 +111,7 @@ func (c *call) meet(a ack, subject string) {
 	if a.refusal != nil {
 		name = []byte(a.stream)
 	}
-	if c.met[string(name)] || len(name) == 0 || len(subject) > mostAsked {
+	if c.met[string(name)] || len(name) == 0 {
 		return
 	}
 	if known := c.link.streams.find(subject); known == nil || known.name != string(name) {
@@ -149,7 +140,7 @@ func (l *link) lookUp(name, subject string) {
 	switch {
 	case err == nil:
 		c := info.Config
-		found.subjects, found.whole, found.noAck = subjectsOf(c), !c.DiscardNewPerSubject, c.NoAck
+		found.subjects, found.whole = subjectsOf(c), !c.DiscardNewPerSubject
 		if info.Cluster != nil {
 			found.leader = info.Cluster.Leader
 		}

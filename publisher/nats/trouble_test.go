@@ -88,7 +88,7 @@ func TestTroubles(t *testing.T) {
 	}
 	trust := trusting(a.Pool)
 	strange := trusting(tlstest.NewAuthority(t).Pool)
-	const greeting, port = "sends no greeting of a NATS server", "correct the port"
+	const greeting, port = "sends no greeting of a NATS server", "correct host and port"
 
 	for name, test := range map[string]struct {
 		config nats.Config

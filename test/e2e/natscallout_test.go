@@ -109,7 +109,7 @@ func TestNATSCallout(t *testing.T) {
 		f.awaitDrained()
 	}
 	c.know("hunter2-2")
-	f.relay.awaitNotReady("refuses the login", "OUTBOX_NATS_TOKEN_FILE")
+	f.relay.awaitNotReady("refuses the login", "OUTBOX_NATS_TOKEN")
 	f.add(100)
 	s.write(t, "callout-token", []byte("hunter2-2"))
 	f.awaitDrained()

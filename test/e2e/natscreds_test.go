@@ -116,7 +116,7 @@ func TestNATSCredentials(t *testing.T) {
 		f := startTraffic(t, o, topic, "OUTBOX_NATS_CREDS_FILE="+path)
 		f.add(100)
 		f.awaitDrained()
-		f.relay.awaitNotReady("have expired", "OUTBOX_NATS_CREDS_FILE")
+		f.relay.awaitNotReady("have expired", "OUTBOX_NATS_CREDS")
 		f.add(100)
 		s.write(t, "user.creds", o.creds(t, nil))
 		f.awaitDrained()
@@ -169,7 +169,7 @@ func TestNATSCredentials(t *testing.T) {
 			o.url(), creds("expired.creds", o.creds(t, func(c *jwt.UserClaims) {
 				c.Expires = time.Now().Add(-time.Hour).Unix()
 			})),
-			[]string{refused, "have expired", "OUTBOX_NATS_CREDS_FILE"},
+			[]string{refused, "have expired", "OUTBOX_NATS_CREDS"},
 		},
 		"no file of credentials": {o.url(), creds("broken.creds", []byte("hunter2")), []string{"credentials", ".creds"}},
 		"without the inbox": {

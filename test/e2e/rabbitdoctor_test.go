@@ -49,13 +49,13 @@ func TestDoctorQueues(t *testing.T) {
 	}
 	d := doctor(t, append(env, "OUTBOX_AMQP_MANAGEMENT_URL_FILE="+path))
 	for _, want := range [][]string{
-		{"ok", "management", hostOf(t, "TEST_AMQP_MANAGEMENT_URL")},
+		{"ok", "management", "were looked at"},
 		{"ok", "durability", exchange, "durable, of type topic"},
-		{"ok", "topic", exchange, "queues that are bound to it", quorum, dropping},
+		{"ok", "topic", exchange, "2 queues are bound to it"},
 		{"ok", "durability", quorum, "it is durable"},
-		{"warning", "replication", quorum, "quorum queue with one member"},
-		{"warning", "replication", dropping, "classic queue", "declare a quorum queue"},
-		{"warning", "limits", dropping, "full with 1000 messages", "reject-publish"},
+		{"warning", "replication", quorum, "quorum queue", "of whose 1 members 1 are there"},
+		{"warning", "replication", dropping, "classic queue", "use a quorum queue"},
+		{"warning", "limits", dropping, "throws away", "reject-publish"},
 	} {
 		if !d.says(want[0], want[1], want[2:]...) {
 			t.Errorf("it does not say %q: %+v", want, d.Findings)
@@ -68,7 +68,7 @@ func TestDoctorQueues(t *testing.T) {
 	wrong := strings.Replace(management, "://guest:guest@", "://guest:hunter2@", 1)
 	d = doctor(t, outbox.env(b.url(), "OUTBOX_DESTINATIONS=shop", "OUTBOX_DESTINATION_SHOP_AMQP_EXCHANGE="+exchange,
 		"OUTBOX_DESTINATION_SHOP_AMQP_MANAGEMENT_URL="+wrong))
-	if d.Errors > 0 || !d.says("warning", "management", `"guest" see nothing`, "correct user and password") {
+	if d.Errors > 0 || !d.says("warning", "management", `answers 401 Unauthorized to user "guest"`, "OUTBOX_DESTINATION_SHOP_AMQP_MANAGEMENT_URL") {
 		t.Errorf("with a wrong password: %+v", d.worse())
 	}
 	_, out, problems := runCommand(t, append(env, "OUTBOX_AMQP_MANAGEMENT_URL="+wrong), "config")

@@ -15,13 +15,10 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-const (
-	// lostFor is how long it is known that a message was sent whose answer is no longer waited for.
-	lostFor = 10 * time.Minute
-	// answeredFor is how long an answer is known that no call asks for. The relay publishes such a message again within
-	// seconds; one that comes much later was sent again on purpose.
-	answeredFor = 2 * time.Minute
-)
+// knownFor is how long it is known of a message for which no call asks that it was answered, or that its answer is not
+// waited for any more. The relay publishes such a message again soon; one that comes much later was sent again on
+// purpose.
+const knownFor = 10 * time.Minute
 
 // An ID identifies a message. A message to another place is another message.
 type ID struct{ Exchange, Topic, ID string }
@@ -141,8 +138,8 @@ func (t *Table[A]) Sweep() {
 	}
 	t.swept = now
 	for id, known := range t.all {
-		switch state, since := known.state(now), now.Sub(known.asked); {
-		case state == Lost && since > lostFor, state == Answered && since > answeredFor:
+		switch state := known.state(now); {
+		case state != Waits && now.Sub(known.asked) > knownFor:
 			t.remove(id, known)
 		case state == Lost:
 			known.release()
