@@ -45,8 +45,8 @@ func (p *program) newPublisher(c *config.Config, number int, out io.Writer, logg
 	return stdout.New(out), nil
 }
 
-// newTLS makes the client's TLS configuration with the present authorities. The client certificate is read again at
-// each handshake, so that a renewed one is used.
+// newTLS makes the client's TLS configuration with the present authorities and the present certificate. It is called
+// for each connection.
 func newTLS(d *config.Destination) (*tls.Config, error) {
 	t, names := d.TLS, setting.Names(d.SettingName)
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
@@ -63,19 +63,17 @@ func newTLS(d *config.Destination) (*tls.Config, error) {
 	if !t.Cert.IsSet() {
 		return c, nil
 	}
-	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		cert, key, err := readPair(t.Cert, t.Key)
-		if err != nil {
-			return nil, err
-		}
-		pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", names.Of("TLS.Certificates"), err)
-		}
-		return &pair, nil
+	cert, key, err := readPair(t.Cert, t.Key)
+	if err != nil {
+		return nil, err
 	}
-	_, err := c.GetClientCertificate(nil)
-	return c, err
+	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", names.Of("TLS.Certificates"), err)
+	}
+	// Whichever authorities the server names: it may know that of the certificate only by another one.
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+	return c, nil
 }
 
 // newKafka makes the publisher of a Kafka destination. Certificates and credentials are read again for each

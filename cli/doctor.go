@@ -53,9 +53,9 @@ Exit status: 0 when there is no error (warnings are allowed), 1 when there is on
 func newDoctor(a *assembly, c *config.Config) *doctor.Doctor {
 	plan, routes := planOf(c)
 	plan.Channel = c.ListenChannel
-	d := &doctor.Doctor{Pool: a.pool, Connect: a.config.Connect, Outbox: plan}
-	for i, to := range a.config.Destinations {
-		d.Destinations = append(d.Destinations, doctor.Destination{Route: routes[i], Publisher: to.Publisher})
+	d := &doctor.Doctor{Pool: a.pool, Connect: a.config.Connect, Outbox: plan, Routes: routes}
+	for _, to := range a.config.Destinations {
+		d.Publishers = append(d.Publishers, to.Publisher)
 	}
 	return d
 }

@@ -49,7 +49,7 @@ func run(ctx context.Context, c *config.Config, a *assembly, logger *slog.Logger
 	serving, close := context.WithCancel(context.WithoutCancel(ctx))
 	var failure error
 	var group sync.WaitGroup
-	group.Go(func() { failure = serve(serving, ports(c, a, logger), stop) })
+	group.Go(func() { failure = serve(serving, servers(c, a, logger), stop) })
 	if c.PruneAfter > 0 {
 		group.Go(func() { cleaner.Run(relaying) })
 	}

@@ -14,50 +14,36 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
-// port is an address at which run serves HTTP, and the setting that names it.
-type port struct {
-	setting string
-	server  *health.Server
-}
-
-// ports returns the servers that run needs.
-func ports(c *config.Config, a *assembly, logger *slog.Logger) []port {
-	main := port{setting: "OUTBOX_HTTP_ADDR=" + c.HTTPAddr, server: &health.Server{
-		Addr: c.HTTPAddr, Config: c.HTTPConfig, Live: a.Live,
-		Ready: a.Ready, Doorbell: a.Ring, Logger: logger,
-	}}
+// servers returns the servers that run needs.
+func servers(c *config.Config, a *assembly, logger *slog.Logger) []*health.Server {
+	main := &health.Server{
+		Addr: c.HTTPAddr, Config: c.HTTPConfig, Live: a.Live, Ready: a.Ready, Doorbell: a.Ring, Logger: logger,
+	}
 	if c.StatusPage {
 		started := time.Now().UTC()
-		main.server.Status = func(ctx context.Context, details bool) any {
-			return liveReport(ctx, a, started, details)
-		}
+		main.Status = func(ctx context.Context, details bool) any { return liveReport(ctx, a, started, details) }
 	}
-	all := []port{main}
+	all := []*health.Server{main}
 	if metrics := a.telemetry.Handler(); c.MetricsAddr == "" || c.MetricsAddr == c.HTTPAddr {
-		main.server.Metrics = metrics
+		main.Metrics = metrics
 	} else {
-		all = append(all, port{
-			setting: "OUTBOX_METRICS_ADDR=" + c.MetricsAddr,
-			server:  &health.Server{Addr: c.MetricsAddr, Config: c.HTTPConfig, Metrics: metrics, Logger: logger},
-		})
+		all = append(all, &health.Server{Addr: c.MetricsAddr, Config: c.HTTPConfig, Metrics: metrics, Logger: logger})
 	}
 	if c.PprofAddr != "" {
-		all = append(all, port{
-			setting: "OUTBOX_PPROF_ADDR=" + c.PprofAddr,
-			server:  &health.Server{Addr: c.PprofAddr, Pprof: true, Logger: logger},
-		})
+		all = append(all, &health.Server{Addr: c.PprofAddr, Pprof: true, Logger: logger})
 	}
 	return all
 }
 
 // serve serves HTTP until ctx ends. If one address cannot be served, it calls stop, and the error names the address.
-func serve(ctx context.Context, all []port, stop func()) error {
+func serve(ctx context.Context, all []*health.Server, stop func()) error {
 	failures := make([]error, len(all))
 	var group sync.WaitGroup
-	for i, p := range all {
+	for i, server := range all {
 		group.Go(func() {
-			if err := p.server.Run(ctx); err != nil {
-				failures[i] = fmt.Errorf("serve HTTP on %s: %w", p.setting, err)
+			if err := server.Run(ctx); err != nil {
+				failures[i] = fmt.Errorf("serve HTTP on %s, as OUTBOX_HTTP_ADDR, OUTBOX_METRICS_ADDR or "+
+					"OUTBOX_PPROF_ADDR says: %w", server.Addr, err)
 				stop()
 			}
 		})

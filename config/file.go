@@ -13,9 +13,6 @@ import (
 // fileSuffix is the suffix of a variable that holds the path of a file with a setting's value.
 const fileSuffix = "_FILE"
 
-// mostBytes bounds the size of a setting's file.
-const mostBytes = 1 << 20
-
 // readFile returns the content of a setting's file without what editors add to it. It refuses pipes and devices, whose
 // content might never end. The error does not name the path, which the caller prints.
 func readFile(path string) (string, error) {
@@ -25,8 +22,6 @@ func readFile(path string) (string, error) {
 	case err != nil:
 	case !info.Mode().IsRegular():
 		err = errors.New("it is not a regular file")
-	case info.Size() > mostBytes:
-		err = errors.New("it has more than 1 MiB")
 	default:
 		content, err = os.ReadFile(path)
 	}

@@ -19,16 +19,11 @@ import (
 
 // A Doctor says what to examine. Examine neither changes nor closes anything in it.
 type Doctor struct {
-	Pool         *pgxpool.Pool                            // for reading and settling
-	Connect      func(context.Context) (*pgx.Conn, error) // direct, for ownership and LISTEN
-	Outbox       outbox.Config
-	Destinations []Destination
-}
-
-// A Destination is where rows go, and what publishes them there.
-type Destination struct {
-	*route.Route
-	Publisher publisher.Publisher
+	Pool       *pgxpool.Pool                            // for reading and settling
+	Connect    func(context.Context) (*pgx.Conn, error) // direct, for ownership and LISTEN
+	Outbox     outbox.Config
+	Routes     []*route.Route        // of the destinations
+	Publishers []publisher.Publisher // of the same destinations
 }
 
 // Areas of the examination.
@@ -53,26 +48,22 @@ func (d *Doctor) Examine(ctx context.Context) Report {
 
 // destinations examines all brokers at the same time, and reports the topics that no destination takes.
 func (d *Doctor) destinations(ctx context.Context, r *Report, table *outbox.Table, rows []outbox.Row) {
-	routes := make([]*route.Route, len(d.Destinations))
-	for i, to := range d.Destinations {
-		routes[i] = to.Route
-	}
-	addresses, lost := route.Addresses(routes, rows)
-	found := make([]finding.List, len(d.Destinations))
+	addresses, lost := route.Addresses(d.Routes, rows)
+	found := make([]finding.List, len(d.Routes))
 	var group sync.WaitGroup
-	for i, to := range d.Destinations {
+	for i, p := range d.Publishers {
 		group.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
-			if examiner, able := to.Publisher.(publisher.Examiner); able { // standard output is not
+			if examiner, able := p.(publisher.Examiner); able { // standard output is not
 				found[i] = examiner.Examine(ctx, addresses[i])
 			}
 		})
 	}
 	group.Wait()
-	for i, to := range d.Destinations {
+	for i, to := range d.Routes {
 		f := found[i]
-		if table != nil && publisher.ProtocolOf(to.Publisher) == publisher.ProtocolNATS {
+		if table != nil && publisher.ProtocolOf(d.Publishers[i]) == publisher.ProtocolNATS {
 			f = append(f, table.ExamineDedupIDs(to.DedupPrefix, to.Names)...)
 		}
 		if to.Optional {
