@@ -77,7 +77,7 @@ func (p *program) gather(ctx context.Context, c *config.Config, out io.Writer, l
 		if d.Publisher, err = p.newPublisher(c, i, out, logger); err != nil {
 			return a, err
 		}
-		a.closers = append(a.closers, d.Close)
+		a.closers = append(a.closers, d.Publisher.Close)
 	}
 	return a, nil
 }

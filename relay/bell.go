@@ -1,26 +1,14 @@
 package relay
 
 import (
-	"context"
-	"time"
-
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
-// Ring wakes the relay: there may be new rows. If other replicas own shards, the ring is passed on to them. Ring never
+// Ring wakes the relay: there may be new rows. Other replicas find those of their shards at their next poll. Ring never
 // blocks.
-func (r *Relay) Ring() {
-	r.config.wake(measure.SourceDoorbell, false)
-	if r.plan.Channel == "" || r.ownsEverything() {
-		return
-	}
-	select {
-	case r.rings <- struct{}{}:
-	default: // a notification waits already
-	}
-}
+func (r *Relay) Ring() { r.config.wake(measure.SourceDoorbell, false) }
 
 // notified is called for each notification, and when a notification may have been missed.
 func (r *Relay) notified(payload string) {
@@ -43,27 +31,6 @@ func (c *Config) wake(source string, changed bool) {
 		select {
 		case d.hints <- source:
 		default: // the loop is about to look anyway
-		}
-	}
-}
-
-const bellTimeout = 5 * time.Second
-
-// passRings passes the doorbell on to the other replicas, since the row may be in one of their shards, until ctx ends.
-// However often it is rung, one notification is on its way at a time and at most one more waits. The end of ctx also
-// interrupts the one that is on its way.
-func (r *Relay) passRings(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-r.rings:
-		}
-		limited, cancel := context.WithTimeout(ctx, bellTimeout)
-		err := r.notify(limited)
-		cancel()
-		if err != nil { // the other replicas find the row at their next poll
-			r.config.Logger.Debug("doorbell was not passed on", "error", err)
 		}
 	}
 }

@@ -73,7 +73,7 @@ type Config struct {
 
 	// NewPool sets these. Connections of its pool are given up that no longer lead anywhere, or to another server than
 	// the one that holds the ownership of the rows. New sets connect for a pool of the user's.
-	made    *pgxpool.Pool                            // nil if the user has made the pool
+	silent  func()                                   // gives up all connections of the pool
 	witness *owner.Witness                           // asked only where there are several addresses
 	connect func(context.Context) (*pgx.Conn, error) // makes connections that do not go through a pooler
 }

@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
 	"math"
 	"slices"
@@ -14,17 +13,14 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// database records whether the database last answered, separately for reads and for writes, and logs when that changes.
-// A role that may read but not write must not seem healthy after each read.
+// database records whether the database last answered, separately for reads and for writes. A role that may read but
+// not write must not seem healthy after each read.
 type database struct {
-	logger *slog.Logger
 	silent func() // gives up all connections of the pool; nil in simulations
 	mu     sync.Mutex
 	// The last errors, by what they are of: reading for reads, the number n of a set of columns for writes to it, and
 	// ^n for rehearsals of such writes. What succeeded last has no entry.
-	errs        map[int]error
-	trouble     bool // trouble has been logged
-	unconfirmed bool // commits have waited for a standby, and no write has succeeded since
+	errs map[int]error
 }
 
 // The places of errors that are of no set of columns.
@@ -32,22 +28,6 @@ const (
 	reading    = math.MinInt // of the last read
 	confirming = reading + 1 // of commits, which the server does not confirm
 )
-
-// errUnconfirmed reports that the server writes and does not confirm it.
-var errUnconfirmed = errors.New("commits wait for a synchronous standby that does not answer: bring it back, or take " +
-	"it out of synchronous_standby_names; what was marked meanwhile is marked, and no row is lost")
-
-// confirm records whether commits wait for a synchronous standby. None waits where there is nothing to commit, so the
-// trouble may still be there: the log says that it is over when the next write succeeds.
-func (d *database) confirm(waits bool) {
-	if waits {
-		d.wrote(confirming, errUnconfirmed)
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.errs, confirming)
-}
 
 // unwritten reports whether the last write to a set of columns has failed. Rows are then published only after the
 // database has shown that it would mark them: what cannot be marked would be published again after a restart.
@@ -82,31 +62,16 @@ func (d *database) wrote(state int, err error) {
 		}
 		d.errs[state] = err
 	}
-	switch now := d.err(); {
-	case now != nil && !d.trouble:
-		d.trouble = true
-		d.logger.Warn("database cannot be used", "error", now)
-	case now == nil && d.trouble && (state >= 0 || !d.unconfirmed):
-		d.trouble, d.unconfirmed = false, false
-		d.logger.Info("database is back")
-	}
-	d.unconfirmed = d.unconfirmed || state == confirming
-}
-
-// err returns why the database cannot be used: errors of reads come before those of commits, rehearsals and
-// writes. The caller holds mu.
-func (d *database) err() error {
-	for _, state := range slices.Sorted(maps.Keys(d.errs)) { // reads come first
-		return d.errs[state]
-	}
-	return nil
 }
 
 // state returns why the database cannot be used, or nil if it can be used or nothing is known.
 func (d *database) state() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.err()
+	for _, state := range slices.Sorted(maps.Keys(d.errs)) { // reads come first
+		return d.errs[state]
+	}
+	return nil
 }
 
 // stopped forgets the last results because reads and writes have stopped: the trouble may be over, and the next ones

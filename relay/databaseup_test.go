@@ -97,6 +97,6 @@ func TestDatabaseAwayFromTheStart(t *testing.T) {
 	start(t, r)
 	eventually(t, "the database is named", func() bool {
 		now := verdicts(r)
-		return strings.Contains(now["database"], "refused") && now["table"] == errNotFound.Error()
+		return strings.Contains(now["database"], "refused") && now["table"] == errUnknown.Error()
 	})
 }

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -173,14 +172,6 @@ func (d *Destination) guard(logger *slog.Logger, consequence string, do func()) 
 		}
 	}()
 	do()
-	return nil
-}
-
-// Close closes the publisher. Nothing is published to the destination afterwards.
-func (d *Destination) Close() error {
-	if err := d.Publisher.Close(); err != nil {
-		return fmt.Errorf("close publisher of destination %s: %w", d.Name, err)
-	}
 	return nil
 }
 

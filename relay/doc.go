@@ -11,7 +11,7 @@ and destination. With a pool and a [github.com/outbox-relay/outbox-relay/publish
 	defer r.Close()
 	return r.Run(ctx) // until ctx ends
 
-[Relay.Run] relays in a service, [Relay.Drain] relays what is pending and returns, and [Relay.WaitReady] waits until
+[Relay.Run] relays in a service, [Relay.Drain] relays what is pending and returns, and [Relay.Ready] says whether
 the database and the broker have been reached. Any number of processes may relay the same table: they share its rows.
 The table is what sql.Schema prints; [Config.Columns] names the columns of another one.
 

@@ -16,25 +16,19 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
-// A LeftError reports that a drain ended with rows left.
+// A LeftError reports that rows were left: at the end of a drain those that are not relayed, at the end of a run those
+// that were published, or may have been, and could not be settled. The latter are published again with the same ids.
 type LeftError struct {
-	Rows    int64  // counted up to 10001, which means that many or more
+	Rows    int64  // counted up to 10001, which means that many or more; negative if the database could not be asked
 	Reasons string // why rows are left, with counts
-
-	// Unseen is why the rows left could not be counted: the database could not be reached. Otherwise it is nil.
-	Unseen error
 }
 
-func (e *LeftError) Unwrap() error { return e.Unseen }
-
 func (e *LeftError) Error() string {
-	if e.Unseen != nil {
-		return fmt.Sprintf("stopped before all was relayed; rows left: unknown, "+
-			"as the database could not be reached: %v", e.Unseen)
-	}
 	rows := fmt.Sprint(e.Rows)
 	if e.Rows >= outbox.CountCap {
 		rows = "more than 10000"
+	} else if e.Rows < 0 {
+		rows = "unknown"
 	}
 	return fmt.Sprintf("stopped before all was relayed; rows left: %s (%s)", rows, e.Reasons)
 }
@@ -58,13 +52,13 @@ const leftTimeout = time.Second
 // drained waits until no row is left that may be published.
 func (r *Relay) drained(ctx context.Context) error {
 	ends := make([]outbox.End, len(r.config.Destinations))
-	for wait := 10 * time.Millisecond; ; {
+	for {
 		started := time.Now()
 		if open, waits, err := r.left(ctx, ends); err == nil && open == 0 {
 			return r.leftError(open, waits, nil)
 		}
 		// A count that is slow, for want of an index, must not take the database's time from the rows.
-		wait = max(min(2*wait, 200*time.Millisecond), engine.RestShare*time.Since(started))
+		wait := max(100*time.Millisecond, engine.RestShare*time.Since(started))
 		select {
 		case <-ctx.Done():
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leftTimeout)
@@ -118,7 +112,7 @@ func (r *Relay) left(ctx context.Context, ends []outbox.End) (open int64, waits 
 func (r *Relay) leftError(open int64, waits map[engine.Cause]int64, err error) error {
 	switch {
 	case unreached(err):
-		return &LeftError{Unseen: err}
+		return &LeftError{-1, "the database could not be reached: " + errtext.Line(err)}
 	case err != nil:
 		return fmt.Errorf("not everything could be drained: %w", err)
 	}
@@ -129,33 +123,28 @@ func (r *Relay) leftError(open int64, waits map[engine.Cause]int64, err error) e
 	if rows == 0 {
 		return nil
 	}
-	return &LeftError{Rows: min(rows, outbox.CountCap), Reasons: r.reasons(waits)}
+	return &LeftError{min(rows, outbox.CountCap), r.reasons(waits)}
 }
 
 // reasons returns why rows may be left, with counts by reason. counts are the rows that may not be relayed.
 func (r *Relay) reasons(counts map[engine.Cause]int64) string {
-	if states, _ := r.owner.States(); r.owned() == 0 && len(counts) == 0 {
-		c := r.checkOwnership(nil, states)
-		if c.Err != nil {
-			c.Note = errtext.Line(c.Err)
-		}
-		return cmp.Or(c.Note, "not reached yet")
-	}
 	s := allOf(r.config.Destinations)
 	for c, n := range s.Held {
 		counts[c] += n
 	}
+	counts["in flight"] = int64(s.InFlight - s.Stuck) // the stuck rows are counted under mark
 	var reasons []string
 	for _, c := range slices.Sorted(maps.Keys(counts)) {
 		if counts[c] > 0 {
 			reasons = append(reasons, fmt.Sprintf("%s %d", c, min(counts[c], outbox.CountCap)))
 		}
 	}
-	if n := s.InFlight - s.Stuck; n > 0 { // the stuck rows are counted under mark
-		reasons = append(reasons, fmt.Sprintf("in flight %d", n))
-	}
-	if len(reasons) == 0 {
+	if len(reasons) > 0 {
+		return strings.Join(reasons, ", ") + "; keys that wait are counted once"
+	} else if r.owned() > 0 {
 		return "not reached yet"
 	}
-	return strings.Join(reasons, ", ") + "; keys that wait are counted once"
+	states, _ := r.owner.States()
+	ownership := r.checkOwnership(nil, states)
+	return cmp.Or(errtext.Line(ownership.Err), ownership.Note, "no shard is acquired yet")
 }

@@ -96,7 +96,6 @@ func (es *engines) run(ctx context.Context) (left int, err error) {
 func (l *loop) own(now time.Time) (changed <-chan struct{}) {
 	l.mu.Lock()
 	state, changed := l.ownership.State()
-	l.owns = state.Owned != (owner.Set{})
 	l.left = l.left.And(state.Leaving) // before the engine can read rows of a shard that is ours again
 	if l.slow = l.isSlow(now); !l.slow {
 		awaited := l.awaited(state.Leaving)
@@ -133,15 +132,12 @@ func (l *loop) awaited(leaving owner.Set) (awaited owner.Set) {
 	return awaited.Without(l.left)
 }
 
-// arm notes whether writers may ring for this engine. Writers ring if no engine has so many rows that ringing would
-// cost too much. Engines of paused destinations, and those that own no shard, have no say: they read nothing, and the
-// others need the rings. If there are no others, no writer rings.
+// arm notes whether writers are to ring for this engine. It asks for rings if they are few enough, and if it reads at
+// all. Writers ring as long as any engine asks for them.
 func (l *loop) arm(rings bool) {
 	l.mu.Lock()
 	l.rings = rings
-	reads := func(other *loop) bool { return other.owns && !other.to.paused.Load() }
-	mayNot := func(other *loop) bool { return reads(other) && !other.rings }
-	wanted := slices.ContainsFunc(l.all, reads) && !slices.ContainsFunc(l.all, mayNot)
+	wanted := slices.ContainsFunc(l.all, func(other *loop) bool { return other.rings })
 	l.mu.Unlock()
 	l.doorbell.Arm(wanted)
 }

@@ -106,32 +106,6 @@ func (o once) Publish(ctx context.Context, messages []publisher.Message) []error
 	return o.printer.Publish(ctx, messages)
 }
 
-// WaitReady waits until rows can be relayed, for instance before a service takes requests.
-func ExampleRelay_WaitReady() {
-	pool, drop := outbox("example_ready")
-	defer drop()
-	ctx, stop := context.WithCancel(context.Background())
-	r, err := relay.New(pool, relay.Config{
-		Destinations: []*relay.Destination{{Publisher: printer{}}},
-		Logger:       slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer r.Close()
-	stopped := make(chan error, 1)
-	go func() { stopped <- r.Run(ctx) }()
-	if err := r.WaitReady(ctx); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("ready")
-	stop()
-	if err := <-stopped; err != nil {
-		log.Fatal(err)
-	}
-	// Output: ready
-}
-
 // A relay needs a pool and a destination. Drain relays what is pending and ends; a service calls Run instead.
 func ExampleNew() {
 	pool, drop := outbox("example_new", `insert into outbox_messages (topic, key, payload) values

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.opentelemetry.io/otel/metric"
 
@@ -33,45 +34,37 @@ func (r *Relay) gauges(meter metric.Meter) error {
 	}
 	// Of this process, and what it sees of the others.
 	ready := gauge("ready", "Whether /readyz answers that the relay is ready.")
-	owned := gauge("shards_owned", "Shards that this replica holds. Destinations with columns of their own have "+
-		"shards of their own.")
-	unowned := gauge("shards_unowned", "Shards that no replica holds, as last seen by this replica, also those of "+
-		"destinations that are not configured here: aggregate with max.")
+	owned := gauge("shards_owned", "Shards that this replica holds, over all sets of columns.")
+	unowned := gauge("shards_unowned", "Shards that no replica holds, as last seen by this one: aggregate with max.")
 	replicas := gauge("replicas", "Replicas that share the outbox.")
 	databaseUp := gauge("database_up", "Whether the last contact with the database succeeded, whoever made it.")
 	listenerUp := gauge("listener_up", "Whether notifications arrive.")
 	// Of each destination, as its engine knows.
 	inFlight := gauge("in_flight_rows", "Rows read and not yet settled.")
-	blocked := gauge("blocked_keys", "Keys that wait for a row that was refused, is held, or has failed (if failed "+
-		"rows block their keys).")
-	held := gauge("rows_held", "Rows that are known to wait, by reason. Later rows of their keys are not counted, and "+
-		"rows without a key up to some 250000. Of a paused destination all due rows are, up to 10001.")
+	blocked := gauge("blocked_keys", "Keys that wait for a row that was refused, is held, or has failed and blocks.")
+	held := gauge("rows_held", "Rows that are known to wait, by reason. Later rows of their keys are not counted.")
 	up := gauge("destination_up", "Whether the broker can be reached and takes messages.")
-	required := gauge("destination_required", "Whether readiness, drain and prune wait for the destination; 0 if it "+
-		"is best effort.")
+	required := gauge("destination_required", "Whether readiness, drain and prune wait for the destination.")
 	// Of the table.
 	counts := map[outbox.State]metric.Int64Observable{
-		outbox.Due: gauge("pending_rows", "Rows that are due and neither relayed nor failed, counted up to 10001."+
-			perTable),
+		outbox.Due:       gauge("pending_rows", "Due rows that wait to be relayed, counted up to 10001."+perTable),
 		outbox.Scheduled: gauge("scheduled_rows", "Rows with available_at to come, counted up to 10001."+perTable),
 		outbox.Failed:    gauge("failed_rows", "Failed rows, counted up to 10001."+perTable),
 	}
 	tableBytes := gauge("table_bytes", "Bytes of the table on disk, with its indexes and all partitions."+perTable)
-	deadRows := gauge("table_dead_rows", "Rows that vacuum has not removed from the table, as far as the server's "+
-		"statistics know."+perTable)
+	deadRows := gauge("table_dead_rows", "Dead rows of the table, by the server's statistics."+perTable)
 	oldest, err := meter.Float64ObservableGauge("oldest_pending_age", metric.WithUnit("s"),
 		metric.WithDescription("How long the first pending row in table order has been due."+perTable))
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return err
 	}
 	observe := func(ctx context.Context, o metric.Observer) error {
-		o.ObserveInt64(ready, one(r.unready() == nil))
+		failed := func(c Check) bool { return c.Err != nil }
+		o.ObserveInt64(ready, one(!slices.ContainsFunc(r.Ready(), failed)))
 		o.ObserveInt64(owned, int64(r.owned()))
-		if shards := r.unowned(); shards >= 0 {
-			o.ObserveInt64(unowned, int64(shards))
-		}
-		if n := r.owner.Replicas(); n > 0 {
+		if n := r.owner.Replicas(); n > 0 { // otherwise neither is known
 			o.ObserveInt64(replicas, int64(n))
+			o.ObserveInt64(unowned, int64(r.unowned()))
 		}
 		o.ObserveInt64(databaseUp, one(r.databaseDown() == nil))
 		o.ObserveInt64(listenerUp, one(r.listener.Up()))

@@ -29,18 +29,10 @@ func (r *Relay) groups(table *outbox.Table) (groups []*owner.Group) {
 }
 
 // cannotPublish reports whether this replica cannot publish to the destinations of a group: one that is not paused
-// cannot be used. Other replicas may be able to publish. Best-effort destinations count only among themselves.
+// cannot be used. Other replicas may be able to publish. Best-effort destinations do not count.
 func (r *Relay) cannotPublish(column string) bool {
-	optional := r.optional(column)
 	return slices.ContainsFunc(r.config.Destinations, func(d *Destination) bool {
-		return d.group() == column && d.Optional == optional && !d.paused.Load() && d.unusable() != nil
-	})
-}
-
-// optional reports whether all destinations of a group are best effort.
-func (r *Relay) optional(column string) bool {
-	return !slices.ContainsFunc(r.config.Destinations, func(d *Destination) bool {
-		return d.group() == column && !d.Optional
+		return d.group() == column && !d.Optional && !d.paused.Load() && d.unusable() != nil
 	})
 }
 
@@ -57,19 +49,8 @@ func (r *Relay) owned() (shards int) {
 	return shards
 }
 
-// ownsEverything reports whether this replica owns all shards of the table.
-func (r *Relay) ownsEverything() bool {
-	states, _ := r.owner.States()
-	return len(states) > 0 &&
-		!slices.ContainsFunc(states, func(s owner.State) bool { return s.Owned.Len() < r.config.Shards })
-}
-
-// unowned returns how many shards no replica holds, or -1 if that is not known. A group that no replica relays counts
-// with all of its shards.
+// unowned returns how many shards no replica holds. A group that no replica relays counts with all of its shards.
 func (r *Relay) unowned() (shards int) {
-	if r.owner.Replicas() == 0 {
-		return -1
-	}
 	states, _ := r.owner.States()
 	for _, s := range states {
 		shards += s.Unowned

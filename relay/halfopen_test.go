@@ -2,7 +2,6 @@ package relay
 
 import (
 	"context"
-	"log/slog"
 	"math"
 	"testing"
 	"time"
@@ -42,7 +41,7 @@ func behindFirewalls(t *testing.T, s *pgtest.Schema, b *publishertest.Broker) (
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { closeSoon(c.Pool) })
-		c.made = c.Pool
+		c.silent = c.Pool.Reset
 	})
 	r.listener.Connect = connect(listenURL)
 	return r, work, control, listen
@@ -104,7 +103,7 @@ func TestUnansweredStatementsGiveUpTheOtherConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closeSoon(pool) })
-	d := &database{logger: slog.New(slog.DiscardHandler), silent: pool.Reset}
+	d := &database{silent: pool.Reset}
 	conn, err := pool.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)

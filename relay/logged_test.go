@@ -1,9 +1,7 @@
 package relay
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"strings"
@@ -15,27 +13,6 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/logtest"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
-
-// While the table cannot be looked up, each reason is logged once. A different connection is not a different reason.
-func TestMissingTableIsLoggedOnce(t *testing.T) {
-	t.Parallel()
-	var log bytes.Buffer
-	r := &Relay{config: &Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, setup: errStarting}
-	for port := range 100 {
-		r.found(nil,
-			&net.OpError{
-				Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: 40000 + port}, Addr: &net.TCPAddr{Port: 5432},
-				Err: errors.New("reset"),
-			})
-	}
-	if logged := strings.Count(log.String(), "outbox table cannot be used yet"); logged != 1 {
-		t.Errorf("logged %d times:\n%s", logged, log.String())
-	}
-	r.found(nil, errors.New("another reason"))
-	if !strings.Contains(log.String(), "another reason") {
-		t.Error("another reason is not logged")
-	}
-}
 
 // A stop while the database does not answer is not reported as trouble of the database.
 func TestStopBeforeTheTableIsFoundIsNoTrouble(t *testing.T) {

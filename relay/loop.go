@@ -30,8 +30,7 @@ type loop struct {
 	// Requests from other goroutines, guarded by the engines' mu.
 	left  owner.Set // shards to be released with nothing in flight here: never one that the engine may still read
 	slow  bool      // the destination keeps the loop waiting
-	rings bool      // writers may ring
-	owns  bool      // any shards
+	rings bool      // writers are to ring
 
 	// Touched only by the loop.
 	engine   *engine.Engine
@@ -195,17 +194,8 @@ func (l *loop) write(o engine.Outcome) {
 func (l *loop) written(o engine.Outcome) {
 	l.settling -= len(o.Rows)
 	if o.Err != nil {
-		if outbox.Outdated(o.Err) {
-			l.config.Logger.Error("rows cannot be written as the table is now: "+
-				"it is opened again, and they are published again",
-				"destination", l.to.Name, "rows", len(o.Rows), "error", o.Err)
-		}
 		l.outdated = o.Err
 		return
-	}
-	if o.Slow > 0 && !l.database.unwritten(confirming) {
-		l.config.Logger.Warn("rows could not be written in the time of one statement; smaller statements write them. "+
-			"Look for a slow trigger, or what else makes updates slow", "rows", o.Slow)
 	}
 	l.engine.Written(o, time.Now())
 }
@@ -219,15 +209,6 @@ func (l *loop) observe(now time.Time) {
 	s := l.engine.Snapshot(now)
 	if l.to.paused.Load() {
 		s.Down = nil
-	}
-	if s.Full != l.to.snapshot().Full {
-		if s.Full {
-			l.config.Logger.Error("no more rows are read: "+
-				"as many as may be in flight are published and cannot be written",
-				"destination", l.to.Name, "rows", s.Stuck, "error", s.Why)
-		} else {
-			l.config.Logger.Info("rows are read again", "destination", l.to.Name)
-		}
 	}
 	l.to.state.Store(&s)
 }

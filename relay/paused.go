@@ -11,16 +11,15 @@ import (
 // pauseEvery is the time between two checks for paused destinations.
 const pauseEvery = time.Second
 
-// every calls do at intervals until ctx ends.
+// every calls do now and at intervals until ctx ends.
 func every(ctx context.Context, interval time.Duration, do func(now time.Time)) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	for {
+	for now := time.Now(); ctx.Err() == nil; {
+		do(now)
 		select {
 		case <-ctx.Done():
-			return
-		case now := <-ticker.C:
-			do(now)
+		case now = <-ticker.C:
 		}
 	}
 }
@@ -38,11 +37,7 @@ func (r *Relay) lookAtPauses() {
 			continue
 		}
 		changed = true
-		if now {
-			r.config.Logger.Warn("destination is paused", "destination", d.Name)
-		} else {
-			r.config.Logger.Info("destination is no longer paused", "destination", d.Name)
-		}
+		r.config.Logger.Warn("destination's pause", "destination", d.Name, "paused", now)
 	}
 	if changed {
 		r.config.wake(measure.SourceNone, false)
@@ -55,8 +50,10 @@ func (r *Relay) lookAtPauses() {
 // delete them meanwhile. What is on the wire is answered and settled. Shards still move between replicas.
 func (l *loop) relayed(shards owner.Set) owner.Set {
 	if l.to.paused.Load() {
+		shards = owner.Set{}
+	}
+	if shards == (owner.Set{}) {
 		l.arm(false)
-		return owner.Set{}
 	}
 	return shards
 }

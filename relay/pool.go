@@ -5,8 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -50,7 +49,7 @@ func (c *Config) NewPool(ctx context.Context, to *pgxpool.Config) (pool *pgxpool
 	to.MinConns, to.MaxConns = 0, int32(workOther+workEach*len(c.Destinations))
 	// Otherwise the connection for a look at the catalogue once a minute, all that a standby reads, stays up to 20 s.
 	to.MaxConnIdleTime, to.HealthCheckPeriod = workIdle, workIdle/5
-	if c.Direct != nil || addressesOf(to.ConnConfig) > 1 {
+	if c.Direct != nil || several(to.ConnConfig) {
 		witness := c.witness
 		to.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {
 			err := witness.Check(ctx, conn)
@@ -60,7 +59,7 @@ func (c *Config) NewPool(ctx context.Context, to *pgxpool.Config) (pool *pgxpool
 	if pool, err = pgxpool.NewWithConfig(ctx, to); err != nil {
 		return nil, nil, fmt.Errorf("make a pool: %w", err)
 	}
-	c.made = pool
+	c.silent = pool.Reset
 	return pool, func() { closeSoon(pool) }, nil
 }
 
@@ -72,27 +71,18 @@ const closePatience = time.Second
 // called before.
 func (c *Config) Connect(ctx context.Context) (*pgx.Conn, error) { return c.connect(ctx) }
 
-// silent gives up all connections of the pool, since the server does not answer on one of them. A statement that runs
-// on another one ends when its time is over.
-func (c *Config) silent() {
-	if c.made != nil {
-		c.made.Reset()
-	}
-}
-
 // prepare sets what all connections of a relay have in common. They notice when nothing has answered for a while.
 func prepare(c *pgx.ConnConfig, silence time.Duration, witness *owner.Witness) {
 	dialer := outbox.Dialer(silence)
 	c.DialFunc = dialer.DialContext
-	several := addressesOf(c) > 1
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout, dialer.Timeout = connectTimeout, hostTimeout // a host's name may have dead addresses, too
-		if several {
+		if several(c) {
 			c.ConnectTimeout = hostTimeout
 		}
 	}
 	// With several hosts, connect to the one that can be written to, unless target_session_attrs says otherwise.
-	if several {
+	if several(c) {
 		suits := c.ValidateConnect
 		if suits == nil {
 			suits = pgconn.ValidateConnectTargetSessionAttrsReadWrite
@@ -136,21 +126,17 @@ func connector(pool *pgxpool.Config, silence time.Duration, witness *owner.Witne
 	}
 }
 
-// addressesOf returns the number of addresses that a configuration leads to.
-func addressesOf(c *pgx.ConnConfig) int {
-	all := map[string]bool{net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))): true}
-	for _, fallback := range c.Fallbacks { // other hosts, or the same host without TLS
-		all[net.JoinHostPort(fallback.Host, strconv.Itoa(int(fallback.Port)))] = true
-	}
-	return len(all)
+// several reports whether a configuration leads to several addresses. Another way to the same host, without TLS, is not
+// another address.
+func several(c *pgx.ConnConfig) bool {
+	return slices.ContainsFunc(c.Fallbacks, func(other *pgconn.FallbackConfig) bool {
+		return other.Host != c.Host || other.Port != c.Port
+	})
 }
 
 // closeSoon closes a pool, and does not wait longer than closePatience. What takes longer goes on in its goroutine.
 func closeSoon(pool *pgxpool.Pool) {
-	done := make(chan struct{})
-	go func() { defer close(done); pool.Close() }()
-	select {
-	case <-done:
-	case <-time.After(closePatience):
-	}
+	done, closed := context.WithTimeout(context.Background(), closePatience)
+	go func() { pool.Close(); closed() }()
+	<-done.Done()
 }

@@ -2,7 +2,6 @@ package relay
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,12 +18,15 @@ type Check struct {
 	Name string
 	Err  error  // why the relay is not ready
 	Note string // what is worth knowing although it is ready
+
+	excused error // why it would not be ready if that mattered
 }
 
 // stuckAfter is how long the relay's loop may stand still before it counts as dead.
 const stuckAfter = 30 * time.Second
 
-var errStarting = errors.New("starting")
+// errUnknown stands for the state of what nothing is known of yet.
+var errUnknown = errors.New("not known yet")
 
 // Live returns an error if the relay's own loop has stopped turning. The state of the database and the brokers does not
 // matter: starting the relay again repairs neither, and may publish rows again that were accepted and not yet marked.
@@ -38,36 +40,6 @@ func (r *Relay) Live() error {
 	return nil
 }
 
-// readyEvery is the time between two looks of [Relay.WaitReady].
-const readyEvery = 20 * time.Millisecond
-
-// WaitReady waits until the relay, which runs in another goroutine, is ready: no [Check] of [Relay.Ready] has an error.
-// If ctx ends first, the error is its cause with what is not ready.
-func (r *Relay) WaitReady(ctx context.Context) error {
-	for {
-		err := r.unready()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the relay is not ready: %w", errors.Join(err, context.Cause(ctx)))
-		case <-time.After(readyEvery):
-		}
-	}
-}
-
-// unready returns why the relay is not ready, or nil if it is.
-func (r *Relay) unready() error {
-	var errs []error
-	for _, c := range r.Ready() {
-		if c.Err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", c.Name, c.Err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // Ready returns whether the relay could relay now, check by check. A standby needs only the database to be ready: it is
 // ready while it stands by, since a rolling update would never finish otherwise. It reads what others have recorded,
 // asks neither the database nor a broker, and does not block.
@@ -76,7 +48,7 @@ func (r *Relay) Ready() []Check {
 	states, _ := r.owner.States()
 	ownership := r.checkOwnership(setup, states)
 	if outbox.Unreachable(setup) {
-		setup = errNotFound
+		setup = errUnknown
 	}
 	checks := []Check{{Name: "database", Err: r.databaseTrouble()}, {Name: "table", Err: setup}, ownership}
 	for _, d := range r.config.Destinations {
@@ -86,9 +58,6 @@ func (r *Relay) Ready() []Check {
 		if now := d.snapshot(); now.Held[engine.CauseMark] > 0 {
 			checks = append(checks, d.checkMarks(now))
 		}
-	}
-	if r.plan.Channel != "" && r.owned() > 0 && !r.listener.Up() {
-		checks = append(checks, Check{Name: "listener", Note: "not listening; rows are found by polling"})
 	}
 	return checks
 }
@@ -100,37 +69,31 @@ func (r *Relay) checkOwnership(setup error, states []owner.State) Check {
 		c.Note = "decided when the table is found"
 		return c
 	}
-	var notes, unserved []string
+	var notes []string
 	for _, s := range states {
-		switch since := s.Unserved; {
-		case !s.Watched:
-			note, err := r.ownershipOf(s)
-			c.Err = cmp.Or(c.Err, err)
-			notes = append(notes, note)
-		case !since.IsZero():
-			unserved = append(unserved, fmt.Sprintf("no replica relays %s: rows wait for it since %s",
-				s.Name, since.UTC().Format(time.RFC3339)))
+		note, err := r.ownershipOf(s)
+		c.Err = cmp.Or(c.Err, err)
+		if note != "" && len(states) > 1 {
+			note = s.Name + ": " + note
 		}
+		notes = append(notes, note)
 	}
-	if len(slices.Compact(slices.Clone(notes))) > 1 {
-		for i := range notes {
-			notes[i] = states[i].Name + ": " + notes[i]
-		}
-	}
-	c.Note = strings.Join(append(slices.Compact(notes), unserved...), "; ")
+	c.Note = strings.Join(slices.DeleteFunc(notes, func(note string) bool { return note == "" }), "; ")
 	return c
 }
 
-// ownershipOf says which part of a group's rows this replica relays. Shards that it is to release count as held: it
-// relays their rows on the wire to the end.
+// ownershipOf says which part of a group's rows this replica relays, or since when nobody relays them. Shards that it
+// is to release count as held: it relays their rows on the wire to the end.
 func (r *Relay) ownershipOf(state owner.State) (note string, err error) {
 	held := state.Owned.Len() + state.Leaving.Len()
 	switch {
+	case state.Watched && state.Unserved.IsZero():
+		return "", nil
+	case state.Watched:
+		return fmt.Sprintf("no replica relays %s: rows wait for it since %s",
+			state.Name, state.Unserved.UTC().Format(time.RFC3339)), nil
 	case state.Err != nil:
 		return "", state.Err
-	case state.Unable && r.optional(state.Column):
-		return fmt.Sprintf("best effort: this replica cannot publish and another one can, so it takes no shards; "+
-			"shards still held: %d", held), nil
 	case state.Unable:
 		return "", fmt.Errorf("this replica cannot publish to %s and another one can, so it takes no shards; "+
 			"shards still held: %d", state.Name, held)
@@ -150,33 +113,29 @@ func (d *Destination) checkUsable(standby bool) Check {
 	excuse := ""
 	switch {
 	case d.paused.Load():
-		excuse, c.Note = "paused, and it could not be used: ", "paused"
+		excuse, c.Note = "paused", "paused"
 	case standby:
-		excuse = "not needed while standing by: "
+		excuse = "standing by"
 	case d.Optional:
-		excuse = "best effort, and it cannot be used: "
+		excuse = "best effort"
 	}
 	if c.Err != nil && excuse != "" {
-		c.Note, c.Err = excuse+c.Err.Error(), nil
+		c.Note, c.Err, c.excused = excuse+", and it cannot be used: "+c.Err.Error(), nil, c.Err
 	}
 	return c
 }
 
-// checkMarks says that rows of the destination cannot be written.
+// checkMarks says that rows of the destination cannot be written. That is no reason not to be ready as long as others
+// are read.
 func (d *Destination) checkMarks(now engine.Snapshot) Check {
-	note := fmt.Sprintf("rows of %s that cannot be marked or refused now: %d", d.Name, now.Held[engine.CauseMark])
-	if now.Why != nil {
-		note += "; " + now.Why.Error()
-	}
+	note := fmt.Sprintf("rows of %s that cannot be marked or refused now: %d; %v",
+		d.Name, now.Held[engine.CauseMark], now.Why)
 	if now.Full && !d.Optional {
 		err := fmt.Errorf("no more rows are read, since these leave no room for others: %s", note)
 		return Check{Name: "marks", Err: err}
 	}
 	return Check{Name: "marks", Note: note}
 }
-
-// errNotFound replaces the table's state while the database does not say whether the table exists.
-var errNotFound = errors.New("not looked up yet: the database cannot be reached")
 
 // databaseTrouble returns why the database cannot be used, or nil if it can.
 func (r *Relay) databaseTrouble() error {
@@ -201,5 +160,5 @@ func (r *Relay) databaseDown() error {
 
 // unreached reports whether an error says that the database was not reached, or not yet.
 func unreached(err error) bool {
-	return errors.Is(err, errStarting) || outbox.Unreachable(err) && !owner.Answered(err)
+	return errors.Is(err, errUnknown) || outbox.Unreachable(err) && !owner.Answered(err)
 }

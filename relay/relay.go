@@ -5,19 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/internal/profile"
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
@@ -31,11 +28,8 @@ type Relay struct {
 	plan     outbox.Config // how the table is understood
 	owner    *owner.Owner
 	listener *outbox.Listener
-	rings    chan struct{}               // rings to pass on; has room for the one that waits
-	notify   func(context.Context) error // passes a ring on
 	counter  operate.Counter
-	lacks    []finding.Finding // missing parts of the table, as last logged; only Run touches it
-	looks    time.Duration     // longest time between two looks at the catalogue
+	looks    time.Duration // longest time between two looks at the catalogue
 
 	mu    sync.Mutex    // guards what follows
 	table *outbox.Table // nil until it is found
@@ -58,6 +52,10 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 	if len(found) > 0 {
 		return nil, found.err()
 	}
+	metrics, err := newMetrics(c.Meter, c.Destinations)
+	if err != nil {
+		return nil, err
+	}
 	for i, d := range c.Destinations {
 		d.route = *routes[i]
 		d.profile, _ = profile.New(d.WireFormat, publisher.ProtocolOf(d.Publisher), // plan knows the format
@@ -67,18 +65,21 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 		c.witness = &owner.Witness{}
 		c.connect = connector(cmp.Or(c.Direct, pool.Config()), 2*c.patience(), c.witness)
 	}
-	metrics, err := newMetrics(c.Meter, c.Destinations)
-	if err != nil {
-		return nil, err
-	}
 	r := &Relay{
-		config: &c, metrics: metrics, database: &database{logger: c.Logger, silent: c.silent}, pool: pool,
-		plan: plan, setup: errStarting, looks: time.Minute,
+		config: &c, metrics: metrics, database: &database{silent: c.silent}, pool: pool,
+		plan: plan, setup: errUnknown, looks: time.Minute,
 	}
 	if c.Delete { // rows would be lost to a destination whose columns are added
 		r.looks = 3 * time.Second
 	}
-	r.joinReplicas()
+	r.owner = owner.New()
+	r.owner.Connect, r.owner.Witness = c.connect, cmp.Or(c.witness, &owner.Witness{})
+	r.owner.Shards, r.owner.TTL = c.Shards, c.OwnerTTL
+	r.owner.Channel, r.owner.Logger, r.owner.Names = plan.Channel, c.Logger, c.SettingName
+	r.owner.Silent = c.silent
+	r.listener = &outbox.Listener{
+		Connect: c.connect, Channel: plan.Channel, Logger: c.Logger, Wake: r.notified, Pulse: c.OwnerTTL / 2,
+	}
 	if err := r.gauges(c.Meter); err != nil {
 		return nil, err
 	}
@@ -86,35 +87,20 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 	return r, nil
 }
 
-// joinReplicas makes what this replica shares the outbox with others by: the ownership of shards, and notifications
-// from and to all replicas.
-func (r *Relay) joinReplicas() {
-	c := r.config
-	r.owner = owner.New()
-	r.owner.Connect, r.owner.Witness = c.connect, cmp.Or(c.witness, &owner.Witness{})
-	r.owner.Shards, r.owner.TTL = c.Shards, c.OwnerTTL
-	r.owner.Channel, r.owner.Logger, r.owner.Names = r.plan.Channel, c.Logger, c.SettingName
-	r.owner.Silent = c.silent
-	r.listener = &outbox.Listener{
-		Connect: c.connect, Channel: r.plan.Channel, Logger: c.Logger, Wake: r.notified,
-		Pulse: c.OwnerTTL / 2,
-	}
-	r.rings = make(chan struct{}, 1)
-	r.notify = func(ctx context.Context) error { return outbox.Notify(ctx, r.pool, r.plan.Channel) }
-}
-
 // Close closes the publishers of all destinations. Call it after Run has returned.
 func (r *Relay) Close() error {
 	var errs []error
 	for _, d := range r.config.Destinations {
-		errs = append(errs, d.Close())
+		if err := d.Publisher.Close(); err != nil {
+			errs = append(errs, fmt.Errorf("close publisher of destination %s: %w", d.Name, err))
+		}
 	}
 	return errors.Join(errs...)
 }
 
 // Run relays until ctx ends, then stops cleanly: it starts nothing new, waits until what is on the wire is answered and
 // settled, and releases the outbox. Trouble with the database or a broker never ends it. The error is an
-// [*UnsettledError] if the stop was not clean.
+// [*LeftError] if the stop was not clean.
 func (r *Relay) Run(ctx context.Context) error {
 	left := 0
 	var group sync.WaitGroup
@@ -122,8 +108,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		group.Go(func() { r.probe(ctx, d) })
 	}
 	group.Go(func() { every(ctx, pauseEvery, func(time.Time) { r.lookAtPauses() }) })
-	group.Go(func() { r.passRings(ctx) })
-	group.Go(func() { r.remind(ctx) })
+	group.Go(func() { r.watch(ctx) })
 	for failures := 0; ctx.Err() == nil; failures++ {
 		began := time.Now()
 		table, err := outbox.Open(ctx, r.pool, r.plan)
@@ -147,17 +132,9 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 	group.Wait()
 	if left > 0 {
-		return &UnsettledError{Rows: left}
+		return &LeftError{int64(left), "published, or may have been, and not settled: they will be published again"}
 	}
 	return nil
-}
-
-// An UnsettledError reports that a stop left rows that were published, or may have been, and could not be settled. They
-// will be published again with the same ids.
-type UnsettledError struct{ Rows int }
-
-func (e *UnsettledError) Error() string {
-	return fmt.Sprintf("stopped before everything was settled; rows that will be published again: %d", e.Rows)
 }
 
 // wellAfter is how long a table must have been usable for the next trouble to count as a new one.
@@ -166,29 +143,17 @@ const wellAfter = 10 * time.Second
 // found records the table, or why it cannot be used.
 func (r *Relay) found(table *outbox.Table, err error) {
 	r.mu.Lock()
-	before := r.setup
 	r.table, r.setup = table, err
 	r.mu.Unlock()
-	switch {
-	case err == nil:
-		r.config.Logger.Info("found the outbox", "table", table.Name(), "columns", table.Describe())
-		r.logLacks(table.Lacks())
-		r.database.read(nil)
-	case before == nil || errtext.Line(before) != errtext.Line(err):
-		r.config.Logger.Warn("outbox table cannot be used yet", "error", err)
-	}
-}
-
-// logLacks logs once what the table lacks.
-func (r *Relay) logLacks(lacks []finding.Finding) {
-	if slices.Equal(lacks, r.lacks) {
+	if err != nil {
 		return
 	}
-	r.lacks = lacks
-	for _, lack := range lacks {
+	r.config.Logger.Info("found the outbox", "table", table.Name(), "columns", table.Describe())
+	for _, lack := range table.Lacks() {
 		r.config.Logger.Warn("missing index or column", "subject", lack.Subject, "what", lack.Found,
 			"remedy", lack.Remedy)
 	}
+	r.database.read(nil)
 }
 
 // state returns the table, or nil and the reason if it has not been found.

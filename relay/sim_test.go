@@ -82,7 +82,7 @@ func (s *sim) startOn(table tableView) (cancel func(), done <-chan struct{}) {
 		Logger: logger, Tracer: tracenoop.Tracer{},
 	}
 	e := &engines{
-		config: s.config, metrics: m, database: &database{logger: logger},
+		config: s.config, metrics: m, database: &database{},
 		limits: s.limits, together: simTogether, doorbell: s.doorbell,
 	}
 	open := func() {

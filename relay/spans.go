@@ -16,12 +16,9 @@ import (
 // traceOf returns the trace that a row's headers name, as W3C trace context has it. The result is not valid if they
 // name none.
 func traceOf(m *publisher.Message) trace.SpanContext {
-	parent, _ := m.Header("traceparent")
-	if parent == "" {
-		return trace.SpanContext{}
-	}
-	state, _ := m.Header("tracestate")
-	carrier := propagation.MapCarrier{"traceparent": parent, "tracestate": state}
+	carrier := propagation.MapCarrier{}
+	carrier["traceparent"], _ = m.Header("traceparent")
+	carrier["tracestate"], _ = m.Header("tracestate")
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
 }
 

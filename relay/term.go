@@ -57,8 +57,10 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table) (left int, err er
 	ctx, end := context.WithCancelCause(ctx)
 	var group sync.WaitGroup
 	group.Go(func() { r.owner.Run(owning); end(errEnded) })
-	group.Go(func() { r.lookAtTable(ctx, table); end(errEnded) })
-	group.Go(func() { r.follow(ctx) })
+	group.Go(func() { r.follow(ctx, table); end(errEnded) })
+	if r.plan.Channel != "" {
+		group.Go(func() { r.listener.Run(ctx) })
+	}
 	left, err = e.run(ctx)
 	leave()
 	end(nil)
@@ -70,34 +72,27 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table) (left int, err er
 // or shards were lost.
 var errEnded = errors.New("the table or the ownership has changed")
 
-// follow counts the shards that are acquired, and listens while any are held: a replica that stands by needs no hints,
-// and no writer is to ring for it.
-func (r *Relay) follow(ctx context.Context) {
+// follow counts the shards that are acquired, forgets what is known of the database while none are held, and returns
+// when the table has changed or ctx ends. It also looks at the table when the ownership changes, as it does when
+// replicas come that understand it in another way: they stand by until this one understands it in that way, too.
+func (r *Relay) follow(ctx context.Context, table *outbox.Table) {
 	owned := map[string]owner.Set{}
-	held, silence := false, func() {}
-	var listening sync.WaitGroup
-	defer func() { silence(); listening.Wait() }()
-	for {
+	for ctx.Err() == nil {
 		states, changed := r.owner.States()
-		if slices.ContainsFunc(states, owner.State.Holds) != held {
-			held = !held
-			if silence(); !held {
-				r.database.stopped()
-			} else if r.plan.Channel != "" {
-				listening.Wait()
-				listen, end := context.WithCancel(ctx)
-				silence = end
-				listening.Go(func() { r.listener.Run(listen) })
-			}
+		if !slices.ContainsFunc(states, owner.State.Holds) {
+			r.database.stopped()
 		}
 		for _, s := range states {
 			r.metrics.TookOver(s.Owned.Without(owned[s.Column]).Len())
 			owned[s.Column] = s.Owned
 		}
+		if r.outdated(ctx, table) {
+			return
+		}
 		select {
 		case <-ctx.Done():
-			return
 		case <-changed:
+		case <-time.After(r.looks):
 		}
 	}
 }
@@ -105,33 +100,18 @@ func (r *Relay) follow(ctx context.Context) {
 // lookLimit limits the duration of a look at the catalogue. Nothing waits for a look but the next one.
 const lookLimit = 5 * time.Second
 
-// lookAtTable looks at the catalogue now and then, and returns when the table has changed or ctx ends: a column that
-// was added may have a meaning, for instance. Statements still work then, but replicas that start now understand the
-// table in another way, and stand by until all other replicas understand it in that way, too. That is why it also looks
-// when the ownership changes, as it does when such replicas come or go.
-func (r *Relay) lookAtTable(ctx context.Context, table *outbox.Table) {
-	_, changed := r.owner.States()
-	timer := time.NewTimer(r.looks)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-			_, changed = r.owner.States()
-		case <-timer.C:
-		}
-		timer.Reset(r.looks)
-		limited, cancel := context.WithTimeout(ctx, lookLimit)
-		current, doorbell, err := table.Current(limited)
-		cancel()
-		if err == nil {
-			r.listener.Trigger.Store(doorbell)
-		}
-		// An error is not acted on. The statements will report it if they meet it, too; a look must not end what works.
-		if err == nil && !current {
-			r.config.Logger.Info("columns or indexes of the table have changed; reopening it", "table", table.Name())
-			return
-		}
+// outdated looks at the catalogue, and reports whether the table has changed since it was opened: a column that was
+// added may have a meaning, for instance.
+func (r *Relay) outdated(ctx context.Context, table *outbox.Table) bool {
+	limited, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	current, doorbell, err := table.Current(limited)
+	if err != nil { // the statements will report it if they meet it, too; a look must not end what works
+		return false
 	}
+	r.listener.Trigger.Store(doorbell)
+	if !current {
+		r.config.Logger.Info("columns or indexes of the table have changed; reopening it", "table", table.Name())
+	}
+	return !current
 }

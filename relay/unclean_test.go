@@ -78,8 +78,8 @@ func TestUncleanStopIsCounted(t *testing.T) {
 			cancel()
 			err := <-ended
 			left := 0
-			if e, ok := errors.AsType[*UnsettledError](err); ok {
-				left = e.Rows
+			if e, ok := errors.AsType[*LeftError](err); ok {
+				left = int(e.Rows)
 			}
 			if said := strings.Count(log.String(), "stopped before everything was settled"); (left == 0) != (test.left == 0) ||
 				left > test.left ||
@@ -114,7 +114,7 @@ func TestUncleanStopWithoutATable(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), "does not exist in database")
 	})
 	cancel()
-	if e, ok := errors.AsType[*UnsettledError](<-ended); !ok || e.Rows != 1 {
+	if e, ok := errors.AsType[*LeftError](<-ended); !ok || e.Rows != 1 {
 		t.Errorf("it reports %v, and one row was not marked", e)
 	}
 }

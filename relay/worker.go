@@ -24,9 +24,8 @@ type worker struct {
 	since time.Time // when its call began, zero while it is idle; touched only by the loop
 	most  int       // rows of a rehearsal; 0: all of a batch
 
-	rows     []*engine.Row       // the batch
-	errs     []error             // its answers, one for each row; nil also where there is none yet
-	messages []publisher.Message // those of the rows that are published; the slice is used again
+	rows []*engine.Row // the batch
+	errs []error       // its answers, one for each row; nil also where there is none yet
 }
 
 // start publishes a batch, if rehearsed is true only what the database would mark, and then tells the loop. ctx ends
@@ -64,19 +63,16 @@ func (w *worker) rehearse(ctx, relaying context.Context) {
 	if len(read) == 0 {
 		return
 	}
-	started := time.Now()
 	limited, cancel := context.WithTimeout(ctx, engine.StatementTimeout)
 	refused, err := w.loop.table.Rehearse(limited, read)
 	cancel()
-	switch took := time.Since(started); {
 	// The server has ended it, which says nothing about any row. A quarter is tried the next time.
-	case outbox.Cancelled(err):
+	if outbox.Cancelled(err) {
 		w.most = max(1, len(read)/4)
 		putOff(w.errs)
 		return
-	case w.most > 0 && took < outbox.RehearsalTime/3: // twice as many end in time, too
-		w.most = min(2*w.most, 1<<20)
 	}
+	w.most = min(2*w.most, 1<<20) // where fewer were tried
 	if w.loop.database.rehearsed(w.loop.state, err); err != nil {
 		putOff(w.errs)
 		select { // the database is not asked all the time
@@ -108,13 +104,13 @@ func putOff(answers []error) {
 // publish publishes the rows that have no answer. The call ends with the publish timeout or with the trust in the
 // ownership, whichever is first: after that another replica may publish rows of the same keys.
 func (w *worker) publish(ctx, relaying context.Context) {
-	w.messages = w.messages[:0]
+	messages := make([]publisher.Message, 0, len(w.rows))
 	for i, r := range w.rows {
 		if w.errs[i] == nil {
-			w.messages = append(w.messages, r.Message)
+			messages = append(messages, r.Message)
 		}
 	}
-	if len(w.messages) == 0 {
+	if len(messages) == 0 {
 		return
 	}
 	now := time.Now()
@@ -129,8 +125,7 @@ func (w *worker) publish(ctx, relaying context.Context) {
 	// took 8 seconds.
 	relaying, stop := context.WithDeadline(relaying, now.Add(deadline.Sub(now)/2))
 	defer stop()
-	published := w.handOver(publisher.WithStop(ctx, relaying.Done()))
-	clear(w.messages) // releases the rows' bytes
+	published := w.handOver(publisher.WithStop(ctx, relaying.Done()), messages)
 	for i := range w.errs {
 		if w.errs[i] == nil {
 			w.errs[i], published = published[0], published[1:]
@@ -140,33 +135,26 @@ func (w *worker) publish(ctx, relaying context.Context) {
 
 // handOver publishes the messages. After a panic, the outcome of all of them is unknown: some may have been sent. The
 // row that causes it is found as one that breaks the connection is, alone and after some tries.
-func (w *worker) handOver(ctx context.Context) (errs []error) {
-	ctx, span := w.loop.batchSpan(ctx, w.messages)
+func (w *worker) handOver(ctx context.Context, messages []publisher.Message) (errs []error) {
+	ctx, span := w.loop.batchSpan(ctx, messages)
 	defer span.End()
 	started := time.Now()
 	if caught := w.loop.to.guard(w.loop.config.Logger,
 		"what the publisher was given is published again", func() {
-			errs = w.loop.to.Publisher.Publish(ctx, w.messages)
+			errs = w.loop.to.Publisher.Publish(ctx, messages)
 		}); caught != nil {
 		why := publisher.AmbiguousError("panic", "the publisher has ended with a panic: %w", caught)
-		errs = slices.Repeat([]error{why}, len(w.messages))
-		w.messages = nil // the publisher may still read them
-		return errs
+		return slices.Repeat([]error{why}, len(messages))
 	}
-	accepted, first := 0, ""
 	for _, err := range errs {
 		if publisher.Republished(err) {
 			w.loop.to.measured.Republish() //nolint:contextcheck // a counter needs no context
 		}
-		switch {
-		case publisher.ClassOf(err) == publisher.Accepted:
-			accepted++
-		case first == "":
-			first = publisher.ShortOf(err)
-			span.SetStatus(codes.Error, first)
+		if publisher.ClassOf(err) != publisher.Accepted {
+			span.SetStatus(codes.Error, publisher.ShortOf(err))
 		}
 	}
-	w.loop.config.Logger.Debug("batch published", "destination", w.loop.to.Name, "rows", len(errs),
-		"accepted", accepted, "first_error", first, "took", time.Since(started))
+	w.loop.config.Logger.Debug("batch published",
+		"destination", w.loop.to.Name, "rows", len(errs), "took", time.Since(started))
 	return errs
 }

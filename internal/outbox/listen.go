@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/sql"
@@ -182,14 +181,6 @@ func (l *Listener) pulse(ctx context.Context, conn *pgx.Conn, arms bool) error {
 	}
 	if held != (before != nil) {
 		l.Wake(Switched) // the relay's pauses are different now
-	}
-	return nil
-}
-
-// Notify wakes the relays that listen on a channel, over a connection of the pool.
-func Notify(ctx context.Context, pool *pgxpool.Pool, channel string) error {
-	if _, err := pool.Exec(ctx, sql.Text("notify.sql", nil), pgx.QueryExecModeExec, channel, ""); err != nil {
-		return fmt.Errorf("notify: %w", err)
 	}
 	return nil
 }

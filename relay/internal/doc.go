@@ -110,7 +110,7 @@ drops the rule and names the test that notices.
     when the control connection was lost, does not wait: the rows are then published again.
   - The table changes, or replicas are configured differently: replicas that would place a row in another shard or
     order never own shards at the same time (package owner). Each replica looks at the catalogue now and then and
-    reopens a table that has changed (lookAtTable).
+    reopens a table that has changed (follow).
   - A read takes minutes: it has eight of them, a sweep's page half a minute, and its kind rests in proportion (reads).
   - The database does not mark rows, with an error or by doing nothing: they stay in flight, and some of them are
     tried again every ten seconds (unwritten). What a statement cannot write in its time is written in smaller

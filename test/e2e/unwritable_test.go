@@ -28,7 +28,7 @@ func TestNoReplicaIdentity(t *testing.T) {
 		r := startRelay(t, env)
 		r.awaitNotReady("replica identity", "publication")
 		await(t, "the log says it", func() bool {
-			return containsAll(r.Log(), []string{"outbox table cannot be used yet", "replica identity", "hint: "})
+			return containsAll(r.Log(), []string{"in trouble", "replica identity", "hint: "})
 		})
 		r.stop()
 	}

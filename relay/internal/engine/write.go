@@ -27,7 +27,6 @@ type Outcome struct {
 	Careful bool   // do not wait for rows that another session keeps locked
 
 	Unwritten map[string]error
-	Slow      int   // number of rows of a statement that took too long
 	Err       error // not nil if ctx ended before, or if nothing can be written to the table as it is now
 }
 

@@ -70,6 +70,11 @@ func Label(pairs ...string) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(set...))
 }
 
+// count adds to a counter. No counter needs a context.
+func count(c metric.Int64Counter, n int, labels ...metric.AddOption) {
+	c.Add(context.Background(), int64(n), labels...)
+}
+
 // New makes the instruments. The exporter adds the prefix outbox_relay_ and Prometheus' suffixes to their names. Its
 // error joins those of the meter.
 func New(meter metric.Meter) (*Metrics, error) {
@@ -107,12 +112,11 @@ func New(meter metric.Meter) (*Metrics, error) {
 	if failure != nil {
 		return nil, failure
 	}
-	ctx := context.Background()
 	for _, source := range []string{SourcePoll, SourceListen, SourceDoorbell, SourceRetry} {
-		m.wakeups.Add(ctx, 0, Label("source", source))
+		count(m.wakeups, 0, Label("source", source))
 	}
 	for _, c := range []metric.Int64Counter{m.violations, m.republished, m.takeovers} {
-		c.Add(ctx, 0)
+		count(c, 0)
 	}
 	return m, nil
 }
@@ -120,14 +124,13 @@ func New(meter metric.Meter) (*Metrics, error) {
 // Destination makes the series of a destination. They start at zero, so that a rate over time sees the first row, too.
 func (m *Metrics) Destination(name string) *Destination {
 	d := &Destination{Metrics: m, History: History{began: time.Now()}, name: name}
-	ctx := context.Background()
-	m.relayedRows.Add(ctx, 0, d.Labelled())
-	m.duplicates.Add(ctx, 0, d.Labelled())
+	count(m.relayedRows, 0, d.Labelled())
+	count(m.duplicates, 0, d.Labelled())
 	for _, class := range errorClasses {
-		m.errorRows.Add(ctx, 0, d.Labelled("class", class.String()))
+		count(m.errorRows, 0, d.Labelled("class", class.String()))
 	}
 	for _, reason := range []string{FailedAttempts, FailedPermanent, FailedExpired} {
-		m.failedRows.Add(ctx, 0, d.Labelled("reason", reason))
+		count(m.failedRows, 0, d.Labelled("reason", reason))
 	}
 	return d
 }
@@ -139,52 +142,51 @@ func (d *Destination) Labelled(pairs ...string) metric.MeasurementOption {
 
 // Published counts the rows of one batch and the answers to it.
 func (d *Destination) Published(rows int, counts map[publisher.Class]int) {
-	ctx := context.Background()
-	d.batchRows.Record(ctx, float64(rows), d.Labelled())
+	d.batchRows.Record(context.Background(), float64(rows), d.Labelled())
 	for class, n := range counts {
 		if slices.Contains(errorClasses, class) {
-			d.errorRows.Add(ctx, int64(n), d.Labelled("class", class.String()))
+			count(d.errorRows, n, d.Labelled("class", class.String()))
 		}
 		if class == publisher.Ambiguous {
-			d.republished.Add(ctx, int64(n))
+			count(d.republished, n)
 		}
 	}
 }
 
 // Republish counts a row that will be published again although its last publish may have left a copy.
-func (m *Metrics) Republish() { m.republished.Add(context.Background(), 1) }
+func (m *Metrics) Republish() { count(m.republished, 1) }
 
 // Relayed counts rows that were marked, by their latencies. The latency of a row whose time is not known is [Unknown].
 func (d *Destination) Relayed(latencies []time.Duration, now time.Time) {
-	ctx, here := context.Background(), d.Labelled()
+	here := d.Labelled()
 	for _, latency := range latencies {
 		if latency != Unknown {
-			d.latency.Record(ctx, latency.Seconds(), here)
+			d.latency.Record(context.Background(), latency.Seconds(), here)
 		}
 	}
-	d.relayedRows.Add(ctx, int64(len(latencies)), here)
+	count(d.relayedRows, len(latencies), here)
 	d.History.add(latencies, now)
 }
 
 // Failed counts a row that failed for a reason.
 func (d *Destination) Failed(reason string, now time.Time) {
-	d.failedRows.Add(context.Background(), 1, d.Labelled("reason", reason))
+	count(d.failedRows, 1, d.Labelled("reason", reason))
 	d.History.fail(now)
 }
 
 // OrderViolation counts a row that was committed after a younger row of its key had been relayed.
-func (m *Metrics) OrderViolation() { m.violations.Add(context.Background(), 1) }
+func (m *Metrics) OrderViolation() { count(m.violations, 1) }
 
 // UnexpectedDuplicate counts a row that the broker dropped as a duplicate although it was never sent.
-func (d *Destination) UnexpectedDuplicate() { d.duplicates.Add(context.Background(), 1, d.Labelled()) }
+func (d *Destination) UnexpectedDuplicate() { count(d.duplicates, 1, d.Labelled()) }
 
 // TookOver counts shards that this replica became the owner of.
-func (m *Metrics) TookOver(shards int) { m.takeovers.Add(context.Background(), int64(shards)) }
+func (m *Metrics) TookOver(shards int) { count(m.takeovers, shards) }
 
 // Wakeup counts a hint, or a read that found new rows.
 func (m *Metrics) Wakeup(source string) {
 	if source != SourceNone {
-		m.wakeups.Add(context.Background(), 1, Label("source", source))
+		count(m.wakeups, 1, Label("source", source))
 	}
 }
 

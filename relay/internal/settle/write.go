@@ -127,7 +127,6 @@ func (s *Settlement) divide(ctx context.Context, o *order, rows []*engine.Row,
 		// How long it would have taken is not known: the next one has half as many rows.
 		case outbox.TimedOut(err) && n > 1:
 			s.pace(o, n, 2*goodTime)
-			o.Slow = n
 			continue
 		case !outbox.Rejected(err) && !outbox.LockedWithin(err) && !outbox.Cancelled(err):
 			return err

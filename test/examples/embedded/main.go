@@ -37,7 +37,6 @@ func main() {
 	defer r.Close()
 	stopped := make(chan error, 1)
 	go func() { stopped <- r.Run(ctx) }()
-	check(r.WaitReady(ctx))
 	check(pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		// Change the shop's own tables here, in the same transaction.
 		return outboxwriter.Insert(ctx, outboxwriter.Pgx(tx), outboxwriter.Message{
