@@ -191,11 +191,11 @@ func TestShards(t *testing.T) {
 			if !slices.Contains(shards, row.Shard) {
 				t.Errorf("row of shard %d in a read of %v", row.Shard, shards)
 			}
-			key, keyed := row.Key()
+			key, keyed := string(row.Message.Key), row.Message.Key != nil
 			if before, ok := keys[key]; keyed && ok && before != row.Shard {
 				t.Errorf("key %s is in shards %d and %d", key, before, row.Shard)
 			}
-			keys[strings.Clone(key)] = row.Shard
+			keys[key] = row.Shard
 		}
 	}
 	if len(seen) != 200 {

@@ -72,9 +72,6 @@ func (r *Row) Identity() string {
 	return r.Position.values[idValue]
 }
 
-// Key returns the ordering key as text that shares the message's bytes, and whether the row has one.
-func (r *Row) Key() (text string, ok bool) { return asString(r.Message.Key), r.Message.Key != nil }
-
 // Indexes of the columns that every read selects. Those before atAfter are null in all rows but one, and all others in
 // that one, which says what the statement saw.
 const (

@@ -56,7 +56,7 @@ var engine = []mutant{
 	},
 	{
 		name: "row written for two destinations at a time", breaks: "two destinations never wait for each other's locks",
-		file: "relay/internal/settle/order.go", old: "			s.taken[r.ID()] = struct{}{}\n", new: "			_ = r\n",
+		file: "relay/internal/settle/order.go", old: "		s.taken[r.ID()] = struct{}{}\n", new: "		_ = r\n",
 		pkg: "./relay/internal/settle", tests: "^TestRowIsWrittenForOneDestinationAtATime$",
 	},
 	{

@@ -61,10 +61,8 @@ func (s *Settlement) begin(o *order) {
 	if len(o.Rows) == 0 {
 		return
 	}
-	if s.taken != nil {
-		for _, r := range o.Rows {
-			s.taken[r.ID()] = struct{}{}
-		}
+	for _, r := range o.Rows {
+		s.taken[r.ID()] = struct{}{}
 	}
 	s.active++
 	s.count(o, 1)

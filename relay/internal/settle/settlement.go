@@ -72,7 +72,7 @@ type Settlement struct {
 	mu     sync.Mutex
 	ctx    context.Context //nolint:containedctx // of all that is written; nil before Start
 	states []columns
-	taken  map[string]struct{} // ids of the rows that are being written; nil where only one destination has each row
+	taken  map[string]struct{} // ids of the rows that are being written
 	active int                 // orders under way that are not overdue: others gather while there is one
 	apart  time.Time           // end of a period without marks for several destinations at once
 	group  sync.WaitGroup      // waits for the orders
@@ -99,12 +99,9 @@ type gathered struct {
 // other columns. batch is how many rows a publish has. wrote is called after each statement with the number of the
 // table, and an error if the database does not answer as it should. Several goroutines call it.
 func New(batch int, tables []Table, join Join, wrote func(state int, err error)) *Settlement {
-	s := &Settlement{batch: batch, limit: engine.StatementTimeout, join: join, wrote: wrote}
+	s := &Settlement{batch: batch, limit: engine.StatementTimeout, join: join, wrote: wrote, taken: map[string]struct{}{}}
 	for _, table := range tables {
 		s.states = append(s.states, columns{table: table})
-	}
-	if len(tables) > 1 {
-		s.taken = map[string]struct{}{}
 	}
 	return s
 }
