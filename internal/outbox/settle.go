@@ -27,9 +27,9 @@ const (
 )
 
 // ErrLocked and ErrRewritten say why a row was not written: another session keeps it locked, or somebody has changed it
-// since it was read. A row that row security hides from a refusal looks like a locked one.
+// since it was read. Where row security is active, a row that a refusal meets locked counts as one that it hides.
 var (
-	ErrLocked    = errors.New("locked by another session, or hidden from writes by row security")
+	ErrLocked    = errors.New("locked by another session")
 	ErrRewritten = errors.New("changed since it was read")
 )
 
@@ -226,10 +226,10 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (unwritten map[s
 	}
 	const written, beingLocked = 1, 2
 	for _, row := range rows {
-		switch identity := string(row[0]); ordinal(row[1]) {
-		case written:
+		switch identity, what := string(row[0]), ordinal(row[1]); {
+		case what == written:
 			delete(unwritten, identity)
-		case beingLocked:
+		case what == beingLocked && !t.relation.Policies:
 			unwritten[identity] = ErrLocked
 		default:
 			unwritten[identity] = t.ineffective()
