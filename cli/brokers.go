@@ -84,7 +84,7 @@ func newKafka(d *config.Destination, secure func() (*tls.Config, error), logger 
 		SendingTime: d.Kafka.Timestamp == config.TimestampNow, ClientID: clientName, SettingName: d.SettingName,
 		Logger: logger,
 	}
-	c.Compression, _ = kafka.Compression(d.Kafka.Compression) // the settings have only names that exist
+	_ = c.Compression.UnmarshalText([]byte(d.Kafka.Compression)) // the settings have only names that exist
 	c.Partitioner, _ = kafka.ParsePartitioner(d.Kafka.Partitioner)
 	if d.Broker.TLS {
 		c.TLS = secure

@@ -23,8 +23,8 @@ const (
 
 // dial tries each of the URL's hosts once, beginning with the one that worked last, and returns the first connection
 // that is made. The hosts' errors are in the URL's order, so that the same situation gives the same text. It runs in
-// the keeper's goroutine and blocks until the race of the hosts is over. The URL and the token are those of this
-// moment.
+// the keeper's goroutine and blocks until a host takes the connection or all have failed. The URL and the token are
+// those of this moment.
 func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 	url, err := p.config.URL()
 	if err != nil {
@@ -39,23 +39,19 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 		return nil, err
 	}
 	errs := make([]any, len(urls))
-	var last error
-	race := connect.Race[*connection]{
-		Open: func(ctx context.Context, host int) (*connection, error) {
-			return p.dialOne(ctx, urls[host], token, mostChannels, "")
-		},
-		Drop: (*connection).Close,
-		Ended: func(host int, err error) {
-			if errs[host], last = err, err; err == nil {
-				p.host = host
-			}
-		},
-	}
+	var turns []int
 	for i := range urls {
-		race.Turns = append(race.Turns, (p.host+i)%len(urls))
+		turns = append(turns, (p.host+i)%len(urls))
 	}
-	conn, won := race.Run(ctx)
-	if won {
+	one := func(ctx context.Context, host int) (*connection, error) {
+		conn, err := p.dialOne(ctx, urls[host], token, mostChannels, "")
+		if errs[host] = err; err == nil {
+			p.host = host
+		}
+		return conn, err
+	}
+	conn, err := connect.InTurn(ctx, connect.LoginTurn, turns, one)
+	if err == nil {
 		conn.url = url
 		p.log.Info("rabbitmq connected", "address", conn.address)
 		if conn.limit != "" {
@@ -65,7 +61,7 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 		return conn, nil
 	}
 	if ctx.Err() != nil {
-		return nil, last
+		return nil, err
 	}
 	if len(errs) == 1 {
 		return nil, errs[0].(error)

@@ -163,7 +163,7 @@ func TestStalledQueueGetsMessagesAgain(t *testing.T) {
 	}
 }
 
-// Hosts that send nothing, during the connect or after it, cause no delay: the next host is tried as well.
+// Hosts that send nothing, during the connect or after it, cost two seconds each.
 func TestSilentHosts(t *testing.T) {
 	t.Parallel()
 	for _, accepts := range []bool{false, true} {
@@ -187,7 +187,7 @@ func TestSilentHosts(t *testing.T) {
 			defer p.Close()
 			began := time.Now()
 			want(t, "a message", p.Publish(within(t, 10*time.Second), numbered(1, 1, "q"))[0], publisher.Accepted)
-			if took := time.Since(began); took > time.Second {
+			if took := time.Since(began); took > 5*time.Second {
 				t.Errorf("it took %v", took)
 			}
 		})

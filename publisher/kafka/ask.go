@@ -23,42 +23,36 @@ func (c *cluster) ask(ctx context.Context, question protocol.Message, insist boo
 	return c.askOf(ctx, c.candidates(), question, insist)
 }
 
-// askOf puts a question to the brokers in turn. Each one has a second while there is another one to ask, and the last
-// one has six seconds. It returns the first answer, or the last failure.
+// askOf puts a question to the brokers in turn, see [connect.InTurn].
 func (c *cluster) askOf(ctx context.Context, brokers []*broker, question protocol.Message, insist bool) (
-	answer protocol.Message, err error,
+	protocol.Message, error,
 ) {
 	life := c.publisher.life
 	if !life.Enter() {
 		return nil, publisher.ErrClosed
 	}
 	defer life.Leave()
-	ctx, cancel := context.WithCancel(ctx)
+	limit := time.Duration(len(brokers))*patience + dialTimeout + askTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(deadline)-2*least) // leaves time to return the failure
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	defer context.AfterFunc(life.Ctx, cancel)() //nolint:contextcheck // Close ends every question
-	for i, b := range brokers {
-		limit := patience
-		if i == len(brokers)-1 {
-			limit = dialTimeout + askTimeout
-		}
-		if deadline, ok := ctx.Deadline(); ok {
-			limit = min(limit, time.Until(deadline)-2*least) // leaves time to return the failure
-		}
-		turn, end := context.WithTimeout(ctx, limit)
-		answer, err = b.ask(turn, question, insist)
-		end()
-		switch {
-		case err == nil:
-			return answer, nil
-		case life.Over():
-			return nil, publisher.ErrClosed
-		case turn.Err() != nil && errors.Is(err, turn.Err()):
+	one := func(turn context.Context, b *broker) (protocol.Message, error) {
+		answer, err := b.ask(turn, question, insist)
+		if err != nil && errors.Is(err, turn.Err()) {
 			silent := c.publisher.attempt(b.address).Silent()
 			silent.Cause = ctx.Err()
 			err = silent
 		}
+		return answer, err
 	}
-	return nil, err
+	answer, err := connect.InTurn(ctx, patience, brokers, one)
+	if err != nil && life.Over() {
+		err = publisher.ErrClosed
+	}
+	return answer, err
 }
 
 // ask puts a question to the broker. If a connection has died while it was idle, the question is sent again on another

@@ -93,11 +93,7 @@ func BenchmarkEncode(b *testing.B) {
 func BenchmarkCompress(b *testing.B) {
 	for _, name := range codecs[1:] {
 		b.Run(name, func(b *testing.B) {
-			codec, err := Compression(name)
-			if err != nil {
-				b.Fatal(err)
-			}
-			p := New(Config{Compression: codec})
+			p := New(Config{Compression: codecNamed(b, name)})
 			messages := benchMessages("topic")
 			queue := make([]int32, benchBatch)
 			for i := range queue {

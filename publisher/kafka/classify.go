@@ -60,14 +60,9 @@ func classify(code kafkago.Error) verdict {
 	case kafkago.InvalidTimestamp:
 		return verdict{retime, publisher.Topology, publisher.ScopeTopic, "time refused", false}
 
-	// A record without a key in a compacted topic, or a record that a schema on the broker refuses. The schema may be
-	// at fault, and may be corrected in time.
-	case kafkago.InvalidRecord:
-		return verdict{divide, publisher.Refused, publisher.ScopeMessage, "invalid record", false}
-
-	// The checksum did not survive the transport, an old broker received a keyless record for a compacted topic, or a
-	// policy of the cluster's operator refuses a record.
-	case kafkago.InvalidMessage, kafkago.PolicyViolation:
+	// A record without a key in a compacted topic, a record that a schema on the broker or a policy of the cluster's
+	// operator refuses, or a checksum that did not survive the transport. What refuses it may be corrected in time.
+	case kafkago.InvalidRecord, kafkago.InvalidMessage, kafkago.PolicyViolation:
 		return verdict{divide, publisher.Refused, publisher.ScopeMessage, "message refused", false}
 
 	// A gap, since the log was truncated and earlier batches were lost with it; a newer epoch of this producer id in
@@ -79,16 +74,12 @@ func classify(code kafkago.Error) verdict {
 		return verdict{renew, publisher.Unavailable, publisher.ScopeMessage, "sequence refused", false}
 
 	// Leadership has moved, perhaps while the append waited for its replicas, so that the new leader may have the batch
-	// or not; the leader is shutting down; or the topic
-	// is deleted, or so new that the broker has not opened the partition yet. The metadata shows which.
+	// or not; the leader is shutting down, or its disk has failed; or the topic is deleted, or so new that the broker
+	// has not opened the partition yet. The metadata shows which.
 	case kafkago.NotLeaderForPartition, kafkago.LeaderNotAvailable, kafkago.ReplicaNotAvailable,
 		kafkago.FencedLeaderEpoch, kafkago.UnknownLeaderEpoch, kafkago.UnknownTopicOrPartition, kafkago.UnknownTopicID,
-		kafkago.InconsistentTopicID, kafkago.NetworkException, kafkago.BrokerNotAvailable:
+		kafkago.InconsistentTopicID, kafkago.NetworkException, kafkago.BrokerNotAvailable, kafkago.KafkaStorageError:
 		return verdict{relocate, publisher.Unavailable, publisher.ScopeMessage, "no leader", true}
-
-	// The leader's disk has failed; another replica takes over.
-	case kafkago.KafkaStorageError:
-		return verdict{relocate, publisher.Unavailable, publisher.ScopeMessage, "storage error", true}
 
 	// In the leader's log, but the replicas did not follow in time, or fell out of sync afterwards.
 	case kafkago.RequestTimedOut, kafkago.NotEnoughReplicasAfterAppend:
@@ -108,13 +99,9 @@ func classify(code kafkago.Error) verdict {
 	case kafkago.TopicAuthorizationFailed:
 		return verdict{refuse, publisher.Topology, publisher.ScopeTopic, "topic not allowed", false}
 
-	// The topic uses an old format that has neither headers nor sequences.
-	case kafkago.UnsupportedForMessageFormat:
-		return verdict{refuse, publisher.Topology, publisher.ScopeTopic, "old message format", false}
-
-	// A codec that this broker, or the topic's format, does not support.
-	case kafkago.UnsupportedCompressionType:
-		return verdict{refuse, publisher.Topology, publisher.ScopeTopic, "compression refused", false}
+	// The topic uses an old format that has neither headers nor sequences, or does not take the codec.
+	case kafkago.UnsupportedForMessageFormat, kafkago.UnsupportedCompressionType:
+		return verdict{refuse, publisher.Topology, publisher.ScopeTopic, "format refused", false}
 
 	// A name that the cluster reserves, such as its internal topics.
 	case kafkago.InvalidTopic:

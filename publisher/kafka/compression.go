@@ -1,10 +1,6 @@
 package kafka
 
-import (
-	"bytes"
-
-	"github.com/segmentio/kafka-go/compress"
-)
+import "bytes"
 
 // compress returns the encoded batch with its records compressed as configured, or the batch itself if compression does
 // not make it smaller. It takes ownership of b. The result still has to be sealed. Brokers store the batch as it is,
@@ -25,10 +21,4 @@ func (p *Publisher) compress(b []byte) []byte {
 	packed[attributesAt+1] |= byte(codec.Code())
 	p.recycle(b)
 	return packed
-}
-
-// Compression returns the codec with the given name: none, gzip, snappy, lz4 or zstd.
-func Compression(name string) (codec compress.Compression, err error) {
-	err = codec.UnmarshalText([]byte(name))
-	return codec, err
 }

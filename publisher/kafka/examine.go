@@ -100,15 +100,10 @@ func (e *examination) topic(t *metadata.ResponseTopic) bool {
 	allowed := t.TopicAuthorizedOperations
 	e.Add(inspect.Permission, t.Name, finding.FailIf(allowed != 0 && allowed != operationsUnknown &&
 		allowed&operationWrite == 0, "this client may not write to it, so its rows are held", "grant WRITE on it"))
-	leaderless := 0
-	for i := range t.Partitions {
-		if t.Partitions[i].LeaderID < 0 {
-			leaderless++
-		}
-	}
+	leaderless := func(p metadata.ResponsePartition) bool { return p.LeaderID < 0 }
 	e.Add(inspect.Topic, t.Name,
-		finding.FailIf(leaderless > 0, fmt.Sprintf("%d of its %d partitions have no leader, so their rows are held",
-			leaderless, len(t.Partitions)), "bring back the brokers that hold them"),
+		finding.FailIf(slices.ContainsFunc(t.Partitions, leaderless),
+			"some of its partitions have no leader, so their rows are held", "bring back the brokers that hold them"),
 		finding.OKIf(true, fmt.Sprintf("exists, with %d partitions", len(t.Partitions))))
 	return true
 }

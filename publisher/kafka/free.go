@@ -22,11 +22,8 @@ const avoidance = 5 * time.Second
 func (c *cluster) forFree(t *topic, now time.Time) int32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at := slices.DeleteFunc(slices.Clone(t.indexes), func(i int) bool { return !t.takes(i, now) })
-	if len(at) == 0 {
-		at = t.indexes
-	}
-	return int32(at[rand.IntN(len(at))])
+	at := rand.Perm(len(t.indexes))
+	return int32(at[max(slices.IndexFunc(at, func(i int) bool { return t.takes(i, now) }), 0)])
 }
 
 // takes reports whether free messages may be sent to the partition, as far as is known. The cluster's mu is held.

@@ -15,19 +15,15 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-const (
-	// readBytes is how much a broker sends at once, unless a single batch is larger.
-	readBytes = 1 << 20
-	// strayRecords is how many consecutive records must be too late before the rest is assumed to be too late as well.
-	// One record is not enough, because writers may give records any time.
-	strayRecords = 1000
-)
+// readBytes is how much a broker sends at once, unless a single batch is larger.
+const readBytes = 1 << 20
 
 var _ publisher.Reader = (*Publisher)(nil)
 
-// Read implements [publisher.Reader]. Records are found by their times. It reads with kafka-go's own client, whose
+// Read implements [publisher.Reader]. The first record is found by its time. All later ones are read, because writers
+// may give records any time. It reads with kafka-go's own client, whose
 // answers do not have to be fast. It blocks until everything is read, and calls do in its own goroutine.
-func (p *Publisher) Read(ctx context.Context, topics []string, from, until time.Time, do func(*publisher.Stored)) (
+func (p *Publisher) Read(ctx context.Context, topics []string, from, _ time.Time, do func(*publisher.Stored)) (
 	map[string]publisher.Held, error,
 ) {
 	answer, err := p.cluster.ask(ctx, &metadata.Request{TopicNames: topics}, true)
@@ -48,7 +44,7 @@ func (p *Publisher) Read(ctx context.Context, topics []string, from, until time.
 	}
 	r := &reader{
 		client: &kafkago.Client{Addr: kafkago.TCP(p.config.Brokers...), Transport: transport},
-		from:   from, until: until, do: do,
+		from:   from, do: do,
 	}
 	settings, err := p.cluster.settings(ctx, topics) // a topic whose settings may not be read counts as not compacted
 	if err != nil {
@@ -78,9 +74,9 @@ func (p *Publisher) Read(ctx context.Context, topics []string, from, until time.
 // A reader reads the records of a time from one topic after the other. It shows what the broker holds at the moment of
 // its questions; what is appended meanwhile is not read.
 type reader struct {
-	client      *kafkago.Client
-	from, until time.Time
-	do          func(*publisher.Stored)
+	client *kafkago.Client
+	from   time.Time
+	do     func(*publisher.Stored)
 }
 
 // topic reads a topic.
@@ -133,7 +129,7 @@ func (r *reader) partition(ctx context.Context, topic string, p *kafkago.Partiti
 	if at < 0 { // all records are older
 		return removed, nil
 	}
-	place, later := fmt.Sprintf("%s/%d", topic, p.Partition), 0
+	place := fmt.Sprintf("%s/%d", topic, p.Partition)
 	for at < p.LastOffset {
 		answer, err := r.client.Fetch(ctx, &kafkago.FetchRequest{
 			Topic: topic, Partition: p.Partition, Offset: at, MinBytes: 1, MaxBytes: readBytes,
@@ -162,9 +158,6 @@ func (r *reader) partition(ctx context.Context, topic string, p *kafkago.Partiti
 			if first {
 				removed, first = record.Time, false
 			}
-			if later++; r.until.IsZero() || !record.Time.After(r.until) {
-				later = 0
-			}
 			stored := publisher.Stored{Topic: topic, Place: place, Position: uint64(record.Offset)}
 			if record.Key != nil {
 				stored.Key, _ = protocol.ReadAll(record.Key) // it is in memory
@@ -172,9 +165,7 @@ func (r *reader) partition(ctx context.Context, topic string, p *kafkago.Partiti
 			for _, h := range record.Headers {
 				stored.Headers = append(stored.Headers, publisher.Header{Name: h.Key, Value: string(h.Value)})
 			}
-			if r.do(&stored); later == strayRecords {
-				return removed, nil
-			}
+			r.do(&stored)
 		}
 	}
 	return removed, nil

@@ -73,29 +73,25 @@ func (l *link) doubt() {
 }
 
 // dial tries the servers and returns a link to the first that accepts the connection, or else the answer of a
-// configured server. The configured servers are tried first, and again while any server keeps the dial waiting: a
-// cluster behind a load balancer reports addresses of a network of its own. Both orders are random, so that many relays
-// spread over the servers.
+// configured server. The configured servers are tried first, and again between any two servers that the cluster
+// reported: a cluster behind a load balancer reports addresses of a network of its own. Both orders are random, so that
+// many relays spread over the servers.
 func (p *Publisher) dial(ctx context.Context, servers []server) (*link, error) {
 	configured := len(p.servers)
 	turns := rand.Perm(configured)
-	for _, i := range rand.Perm(len(servers) - configured) {
-		turns = append(turns, configured+i)
+	for n, i := range rand.Perm(len(servers) - configured) {
+		turns = append(turns, configured+i, turns[n%configured])
 	}
 	var failed error
-	race := connect.Race[*link]{
-		Turns: turns,
-		Open:  func(ctx context.Context, i int) (*link, error) { return p.open(ctx, servers[i]) },
-		Drop:  (*link).Close,
-		Ended: func(i int, err error) {
-			// The user knows the configured addresses, and the failure is about a setting.
-			if i < configured {
-				failed = err
-			}
-		},
-	}
-	link, won := race.Run(ctx)
-	if !won {
+	link, err := connect.InTurn(ctx, connect.LoginTurn, turns, func(ctx context.Context, i int) (*link, error) {
+		link, err := p.open(ctx, servers[i])
+		// The user knows the configured addresses, and the failure is about a setting.
+		if i < configured {
+			failed = err
+		}
+		return link, err
+	})
+	if err != nil {
 		return nil, failed
 	}
 	return link, nil

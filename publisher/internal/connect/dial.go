@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"net"
@@ -26,17 +27,18 @@ func dial(ctx context.Context, lookup func(context.Context, string) ([]string, e
 		return nil, err
 	}
 	var dialer net.Dialer
-	if len(hosts) > 1 {
-		dialer.Timeout = time.Second
-	}
-	for _, i := range rand.Perm(len(hosts)) {
-		conn, failed := dialer.DialContext(ctx, network, net.JoinHostPort(hosts[i], port))
-		if failed == nil {
-			return conn, nil
+	var stable error // that of the address which the system prefers: the same at each try, so that it is logged once
+	first := hosts[0]
+	rand.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
+	conn, err := InTurn(ctx, time.Second, hosts, func(ctx context.Context, host string) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, network, net.JoinHostPort(host, port))
+		if host == first {
+			stable = err
 		}
-		if i == 0 || err == nil { // the error of the first address is the same at each try
-			err = failed
-		}
+		return conn, err
+	})
+	if err != nil {
+		return nil, cmp.Or(stable, err)
 	}
-	return nil, err
+	return conn, nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -47,9 +48,9 @@ func TestNameWithoutAddresses(t *testing.T) {
 	_ = closed.Close()
 	_, port, _ := net.SplitHostPort(closed.Addr().String())
 	hosts := []string{"127.0.0.1", "255.255.255.255"} // nothing listens there, and a network that is unreachable
+	lookup := func(context.Context, string) ([]string, error) { return slices.Clone(hosts), nil }
 	for range 20 {
-		_, err = dial(t.Context(), func(context.Context, string) ([]string, error) { return hosts, nil }, "tcp",
-			net.JoinHostPort("broker.test", port))
+		_, err = dial(t.Context(), lookup, "tcp", net.JoinHostPort("broker.test", port))
 		if !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Fatalf("the error is %v, not that of the first address", err)
 		}

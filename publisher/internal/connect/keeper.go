@@ -247,7 +247,7 @@ func (k *Keeper[L]) retire(link L) {
 		defer link.Close()
 		for link.Common().Users.any() && k.Life.Ctx.Err() == nil {
 			select {
-			case <-time.After(Stagger):
+			case <-time.After(signTime / 4):
 				k.speaks(k.Life.Ctx, link, time.Now())
 			case <-link.Common().Ended:
 				return
