@@ -4,10 +4,9 @@
 --   columns     with the base type of a domain, the rights of this role, the comment, and how many values each session reserves at a time
 --               from the column's sequence
 --   indexes     valid b-tree indexes: key columns in order ('=' and the text of an expression), predicate, and whether it is unique
---   doorbell    the doorbell's trigger: the channel that it notifies, whether it rings for each insert (it is enabled, its function
---               notifies, and no column or row condition limits it), and whether transactions of the server can be prepared, for which
---               it does not ring. Arguments are separated by zero bytes; bytea would arrive in the form that the session's bytea_output
---               asks for
+--   doorbell    the channel that the doorbell's trigger notifies of each insert: it is enabled, its function notifies, no column or row
+--               condition limits it, and transactions of the server cannot be prepared, for which it does not ring. Its arguments are
+--               separated by zero bytes; bytea would arrive in the form that the session's bytea_output asks for
 --   partitions  their number; the column by whose ranges they are made and its type, if it is one column with times; and the constants
 --               at which they begin or end
 select to_json(found) from (
@@ -53,18 +52,16 @@ select c.oid::bigint, n.nspname as schema, c.relkind as kind, c.relhassubclass a
           join pg_catalog.pg_class x on x.oid = i.indexrelid
           join pg_catalog.pg_am m on m.oid = x.relam
           where i.indrelid = c.oid and i.indisvalid and i.indisready and m.amname = 'btree') idx) as indexes,
-       (select to_json(bell) from (
-          select true as found,
-                 convert_from(substring(t.tgargs for greatest(position(decode('00', 'hex') in t.tgargs) - 1, 0)),
-                   current_setting('server_encoding')) as channel,
-                 t.tgenabled in ('O', 'A') and t.tgtype & 5 = 4 and p.prosrc like '%pg_notify(tg_argv[0]%' as rings,
-                 current_setting('max_prepared_transactions') <> '0' as prepares
-          from pg_catalog.pg_trigger t
-          join pg_catalog.pg_proc p on p.oid = t.tgfoid
-          where t.tgrelid = c.oid and not t.tgisinternal
-            and (t.tgname = 'outbox_relay_doorbell' or p.prosrc like '%({class},%'
-                 or pg_catalog.pg_get_triggerdef(t.oid) like '%({class},%')
-          order by t.tgenabled in ('O', 'A') desc, t.tgname limit 1) bell) as doorbell,
+       (select convert_from(substring(t.tgargs for greatest(position(decode('00', 'hex') in t.tgargs) - 1, 0)),
+                 current_setting('server_encoding'))
+        from pg_catalog.pg_trigger t
+        join pg_catalog.pg_proc p on p.oid = t.tgfoid
+        where t.tgrelid = c.oid and not t.tgisinternal
+          and (t.tgname = 'outbox_relay_doorbell' or p.prosrc like '%({class},%'
+               or pg_catalog.pg_get_triggerdef(t.oid) like '%({class},%')
+          and t.tgenabled in ('O', 'A') and t.tgtype & 5 = 4 and p.prosrc like '%pg_notify(tg_argv[0]%'
+          and current_setting('max_prepared_transactions') = '0'
+        order by t.tgname limit 1) as doorbell,
        (select to_json(parts) from (
           select count(distinct p.oid) as number, max(a.attname::text) as column, max(format_type(a.atttypid, null)) as type,
                  array_agg(bound) filter (where bound is not null) as bounds

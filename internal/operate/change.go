@@ -73,7 +73,7 @@ func Discard(keep bool, reason string) Change {
 			assignments = []string{n.Relayed.Name + " = " + n.Relayed.Now()}
 			if n.LastError.Has() {
 				assignments = append(assignments, n.LastError.Name+" = "+withReason(n.LastError))
-				values = append(values, outbox.Storable("[discarded: "+reason+"]", n.Encoding(), 0))
+				values = append(values, n.Clean("[discarded: "+reason+"]"))
 			}
 			return assignments, values
 		},

@@ -43,9 +43,12 @@ const (
 	shortText = 1 << 10
 )
 
-// boundedText bounds an expression of type text. A longer text is cut, which its length shows.
+// boundedText bounds an expression of type text. A longer text is cut, which its length shows. To cut a text, the
+// server counts its characters, which cost half a microsecond for each row. It knows the length of a stored text, and
+// sends a short one unchanged.
 func boundedText(expression string) string {
-	return fmt.Sprintf("left(%s, least(%s, %d)::integer)", expression, mostBytes, maxText)
+	cut := fmt.Sprintf("left(%s, least(%s, %d)::integer)", expression, mostBytes, maxText)
+	return fmt.Sprintf("case when octet_length(%[1]s) <= %[2]d then %[1]s else %[3]s end", expression, shortText, cut)
 }
 
 // cut reports whether a received text may have been cut.

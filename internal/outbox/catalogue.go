@@ -36,7 +36,7 @@ type relation struct {
 	Deadlock   time.Duration // how long a session waits for a lock before the server looks for a deadlock
 	Columns    []Column      // in their order
 	Indexes    []*index
-	Doorbell   doorbell
+	Doorbell   string      // the channel that the doorbell's trigger notifies of each insert; empty if none does
 	Partitions partitioned // the table's own
 }
 

@@ -107,8 +107,10 @@ func (m *mapping) needed(column, setting string, types ...uint32) Column {
 // view's own can play a role in the state that the view keeps in columns of its own.
 func (m *mapping) column(r role, v View) Column {
 	names, setting, preferred := m.config.Columns, m.config.Names.Of("Columns"), m.config.Preferred[r.name]
+	add := "add the column"
 	if v.Columns != nil {
 		names, setting = v.Columns, v.Names.Of("Columns")
+		add = "let its owner run what `outbox-relay schema --destination " + v.Name + "` prints"
 	}
 	name, mapped := names[r.name]
 	switch {
@@ -133,8 +135,8 @@ func (m *mapping) column(r role, v View) Column {
 			typeNames(r.types), "column %s of table %s has type %s, which the relay cannot use as %s",
 			name, m.relation.table, c.Type, r.name)
 	default:
-		m.fail("add the column (`outbox-relay schema` prints it, for a destination's own with --destination), or name "+
-			"another one with "+setting+"="+r.name+":NAME", "table %s has no column %s", m.relation.table, name)
+		m.fail(add+", or name another one with "+setting+"="+r.name+":NAME", "table %s has no column %s",
+			m.relation.table, name)
 	}
 	return Column{}
 }

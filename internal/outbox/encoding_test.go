@@ -64,13 +64,16 @@ func TestEncodings(t *testing.T) {
 }
 
 // A text is cut to the width of its column, as the server counts it.
-func TestStorable(t *testing.T) {
+func TestClean(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[[2]string]string{
 		{"UTF8", "größe€\xff\x00"}: "größe", {"SQL_ASCII", "größe€"}: `gr\u0`,
 		{"LATIN1", "a€"}: `a\u20`, {"EUC_JP", "aé"}: `a\u00`, {"UTF8", ""}: "",
 	} {
-		if got := Storable(in[1], in[0], 5); got != want {
+		table := &Table{mapping: &mapping{
+			relation: &relation{Encoding: in[0]}, state: state{LastError: Column{Width: 5}},
+		}}
+		if got := table.Clean(in[1]); got != want {
 			t.Errorf("%q in %s: %q, want %q", in[1], in[0], got, want)
 		}
 	}

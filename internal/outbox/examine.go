@@ -108,7 +108,7 @@ func (e *examination) lacks(able bool) {
 	}
 }
 
-// storage examines the properties of the table itself: partitions, persistence, encoding and trigger.
+// storage examines the properties of the table itself: partitions, encoding and trigger.
 func (e *examination) storage() {
 	r, parts := e.relation, e.relation.Partitions.Number
 	e.add(checkTable, finding.OKIf(true, fmt.Sprintf("found %s, partitions: %d", r.table, parts)))
@@ -118,15 +118,12 @@ func (e *examination) storage() {
 	e.warn(r.Encoding != encodingUTF8, "encoding", "the database's encoding is "+r.Encoding+": characters beyond "+
 		`ASCII stand in last_error as \u20ac, and with SQL_ASCII texts are published as they are stored`,
 		"move the database to encoding UTF8")
-	d, channel := r.Doorbell, e.config.Channel
+	channel := cmp.Or(e.config.Channel, "none")
 	e.add("doorbell",
-		finding.OKIf(!d.Found || d.Prepares, "no doorbell trigger rings, since there is none (`outbox-relay schema "+
-			"--doorbell` prints it), or transactions may be prepared here (max_prepared_transactions); a sleeping "+
-			"relay finds rows at its next poll"),
-		finding.OKIf(d.on(channel), "a trigger wakes a sleeping relay through channel "+channel),
-		finding.WarnIf(true, "the doorbell trigger is disabled, has been changed, or notifies channel "+d.Channel+
-			", while the relay listens on "+cmp.Or(channel, "none"), "apply again what `outbox-relay schema "+
-			"--doorbell` prints, or correct "+e.config.Names.Of("ListenChannel")))
+		finding.OKIf(r.Doorbell == channel, "a trigger wakes a sleeping relay through channel "+channel),
+		finding.OKIf(true, "no doorbell trigger (`outbox-relay schema --doorbell` prints it) notifies the channel on "+
+			"which the relay listens, "+channel+", of each insert, or transactions may be prepared here "+
+			"(max_prepared_transactions): a sleeping relay finds rows at its next poll"))
 }
 
 // columns reports which column is used for what, and what cannot be done without those of the state that are missing.
@@ -143,7 +140,7 @@ func (e *examination) columns() {
 		}
 	}
 	// What another destination has relayed may be sent with relayed_at alone.
-	e.warn(lacks != nil && !m.delete && (v.RelayedOf == nil || len(lacks) < 4), checkColumns, "there is no "+
+	e.warn(lacks != nil && !m.config.Delete && (v.RelayedOf == nil || len(lacks) < 4), checkColumns, "there is no "+
 		strings.Join(lacks, ", ")+": without failed_at a row that is refused for good holds its key for ever, without "+
 		"the others tries and waits begin again after a restart, and errors are only logged",
 		"add the column (`outbox-relay schema` prints its type), and name it with "+setting)
@@ -181,8 +178,8 @@ func (e *examination) indexes() {
 	}
 	e.add(checkIndex,
 		finding.WarnIf(!m.followed, "no index of pending rows in their order, which is that of priorities if there "+
-			"are some: polls read the table and are made less often; pending_rows and oldest_pending_age_seconds are left "+
-			"out", create(order, untimed)),
+			"are some: polls read the table and are made less often; pending_rows and oldest_pending_age_seconds are "+
+			"left out", create(order, untimed)),
 		finding.WarnIf(!m.lean, "the index of pending rows also holds failed or scheduled ones, or those that the "+
 			"destination never takes: each poll steps over them; a destination's own pending_rows and "+
 			"oldest_pending_age_seconds are left out", create(order, untimed)),

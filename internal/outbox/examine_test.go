@@ -221,12 +221,6 @@ func TestExamineTable(t *testing.T) {
 			"order", "a sequence with a cache",
 			"cache 1",
 		},
-		"other channel": {
-			recommended() + sql.Doorbell(messages, "another0"),
-			Config{},
-			"doorbell",
-			"notifies channel another0, while the relay listens on bell", "ListenChannel",
-		},
 		"same channel": {recommended() + sql.Doorbell(messages, "bell"), Config{}, "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -106,7 +106,7 @@ func (m *mapping) chooseIndexes() {
 	// What follows is asked of indexes that can be used for pending rows: whether they leave out those that are done.
 	// Where rows are deleted, an index of all rows may hold rows that were marked before.
 	alone := func(i *index) bool {
-		return !m.Relayed.Has() || i.holds(m.Relayed.Name+" is null") || m.delete && len(i.conjuncts) > 0
+		return !m.Relayed.Has() || i.holds(m.Relayed.Name+" is null") || m.config.Delete && len(i.conjuncts) > 0
 	}
 	m.failedIndex = m.Failed.Has() && some([]string{m.Failed.Name + " is not null"}, func(i *index) bool {
 		return len(i.conjuncts) > 0 || i.starts(m.Failed.Plain)

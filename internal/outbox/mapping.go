@@ -41,7 +41,6 @@ type mapping struct {
 	lacking   []*SetupError // what is in the way of each extra text, or nil
 	placed    []placed      // columns that are sent as headers
 	served
-	delete bool
 	place  string   // an SQL expression: the row's physical place, null if it cannot be used to find the row
 	beside []Column // what distinguishes rows with one id; empty if ids are known to be unique
 }
@@ -65,7 +64,7 @@ func (m *mapping) writer() string {
 // understand finds what the columns mean that all destinations share. Problems of templates are the problems of the
 // destinations that use them.
 func (r *relation) understand(config Config) *mapping {
-	m := &mapping{relation: r, config: config, delete: config.Delete, place: "ctid"}
+	m := &mapping{relation: r, config: config, place: "ctid"}
 	for _, role := range m.roles() {
 		*role.column = m.column(role, View{})
 	}

@@ -37,14 +37,14 @@ func (c *Config) column(ours string) string { return cmp.Or(c.Columns[ours], c.P
 func (c *Config) OwnSchema(v View) string {
 	t := c.Assumed(v)
 	m, table := t.mapping, t.Quoted()
-	d := t.description.with("name", v.Name, "oid", sql.Literal(table)+"::regclass", "columns", "", "origin", "",
+	d := t.description.with("name", v.Name, "oid", sql.Literal(table)+"::regclass", "columns", "",
+		"origin", cmp.Or(v.origin(), &v).Name,
 		"relayed", m.Relayed.Name, "relayed_name", sql.Literal(m.Relayed.Plain), "txid", t.common.Txid.Name)
 	existing := "destination_all.sql"
-	switch from := v.origin(); {
-	case v.FailedOf != nil:
-		existing, d["origin"] = "destination_failed.sql", from.Name
-	case v.RelayedOf != nil:
-		existing, d["origin"] = "destination_relayed.sql", from.Name
+	if v.FailedOf != nil {
+		existing = "destination_failed.sql"
+	} else if v.RelayedOf != nil {
+		existing = "destination_relayed.sql"
 	}
 	d["existing"] = sql.Script(existing, d)
 	for _, r := range m.state.roles() {

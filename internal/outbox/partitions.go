@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -74,10 +73,9 @@ func (t *Table) followPartitions(ctx context.Context, found *relation) (grown bo
 			pending = append(pending, within(m.Pending))
 		}
 	}
-	slices.Sort(pending)
 	last := p.Load()
 	rows, err := t.query(ctx, limits{inOrder: true},
-		d.text("pending_range.sql", "pending", strings.Join(slices.Compact(pending), " or ")),
+		d.text("pending_range.sql", "pending", strings.Join(pending, " or ")),
 		array(pgtype.TextOID, found.Partitions.Bounds), []byte(last.low), []byte(last.high))
 	if err != nil {
 		return false, fmt.Errorf("look for partitions with pending rows: %w", err)

@@ -204,7 +204,7 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (unwritten map[s
 			}
 			return number(min(r.Attempt, largest-1) + 1)
 		}),
-		column(pgtype.TextOID, func(r Refusal) []byte { return []byte(t.clean(r.Error)) }),
+		column(pgtype.TextOID, func(r Refusal) []byte { return []byte(t.Clean(r.Error)) }),
 		column(pgtype.BoolOID, func(r Refusal) []byte {
 			if r.Failed {
 				return []byte{1}

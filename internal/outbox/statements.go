@@ -99,7 +99,7 @@ func (t *Table) describe() description {
 	if m.relayedFirst {
 		d["latest"] = m.Relayed.Name + " desc, " + d["latest"]
 	}
-	if !m.delete {
+	if !m.config.Delete {
 		d["unmarked"], d["lock"] = isNull(m.Relayed.Name), "no key update"
 		d["write"] = "update " + t.Quoted() + " set " + m.Relayed.Name + " = " + m.Relayed.Now()
 	}

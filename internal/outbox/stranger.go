@@ -56,7 +56,7 @@ func (m *mapping) Strangers() (found []Stranger) {
 // for other destinations.
 func (m *mapping) checkDeletes() {
 	strangers := m.Strangers()
-	if !m.delete || len(strangers) == 0 {
+	if !m.config.Delete || len(strangers) == 0 {
 		return
 	}
 	s, deletes := strangers[0], m.config.Names.Of("Delete")

@@ -98,7 +98,7 @@ func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error)
 	}
 	same := reflect.DeepEqual(found.meaning(), t.meaning())
 	grown, err := t.followPartitions(ctx, found.relation)
-	return same && !grown, found.relation.Doorbell.on(t.config.Channel), err
+	return same && !grown, t.config.Channel != "" && found.relation.Doorbell == t.config.Channel, err
 }
 
 // meaning is how the table is understood, by all destinations.
@@ -140,9 +140,6 @@ func (t *Table) Name() string { return t.relation.table.String() }
 
 // Quoted returns the name for use in a statement.
 func (t *Table) Quoted() string { return t.relation.table.Quoted() }
-
-// Encoding returns the database's encoding.
-func (t *Table) Encoding() string { return t.relation.Encoding }
 
 // Ordinal reports whether order values are numbers or times and never NULL, so that [Position.Ordinal] can be compared.
 // In a table whose order may be NULL, rows without an order value come after all others, and each first page of a tail

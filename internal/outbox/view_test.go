@@ -144,7 +144,7 @@ func TestColumnsThatAreMissing(t *testing.T) {
 		}
 	}
 	_, err := table.For(views[1])
-	check(err, "destination to-audit", "Columns", "audit_relayed_at",
+	check(err, "--destination to-audit", "Columns", "audit_relayed_at",
 		"`outbox-relay schema --destination to-audit`")
 	if current, _, err := table.Current(t.Context()); err != nil || !current {
 		t.Errorf("current %v, %v", current, err)

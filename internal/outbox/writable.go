@@ -53,7 +53,7 @@ func (t *Table) checkView(ctx context.Context) error {
 	// A condition that the planner cannot evaluate, so that it looks at each partition, and that no row meets.
 	const never = " where pg_backend_pid() < 0"
 	columns := t.mapping.state.columns()
-	if t.mapping.delete && err == nil {
+	if t.mapping.config.Delete && err == nil {
 		err = t.accepts(ctx, "delete from "+t.Quoted()+never, nil)
 		columns = slices.DeleteFunc(columns, func(c Column) bool { return c == t.mapping.Relayed })
 	}

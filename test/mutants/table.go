@@ -98,7 +98,7 @@ var table = []mutant{
 	{
 		name:   "relayed row deleted that a stranger waits for",
 		breaks: "no row is deleted for which a destination may wait that is not configured here",
-		file:   "internal/outbox/stranger.go", old: "	if !m.delete || len(strangers) == 0 {\n",
+		file:   "internal/outbox/stranger.go", old: "	if !m.config.Delete || len(strangers) == 0 {\n",
 		new: "	if true {\n", pkg: "./relay", tests: "^TestDeletesNothingThatOthersWaitFor$",
 	},
 	{
