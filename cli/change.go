@@ -3,12 +3,14 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 	"github.com/outbox-relay/outbox-relay/internal/printable"
+	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 // changing is a command that changes rows, with its flags.
@@ -31,7 +33,10 @@ func (c *changing) apply(cmd *cobra.Command, chosen operate.Selection, settings 
 		return usageError(errors.New("--yes without a selection would discard every failed row: choose rows, or say " +
 			"--topic '*' for all of them"))
 	}
-	if c.change.Verb == "replay" && mayDeduplicate(settings) {
+	mayDeduplicate := func(d config.Destination) bool {
+		return d.Broker.Scheme == "" || d.Broker.Protocol == publisher.ProtocolNATS
+	}
+	if c.change.Verb == "replay" && slices.ContainsFunc(settings.Destinations, mayDeduplicate) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "note: a JetStream stream drops messages that it has stored within its "+
 			"duplicate window; such rows are marked as relayed again, and not stored again")
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/operate"
-	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 // changing completes a command that makes a change to the rows that its flags choose. when describes the time to which
@@ -23,10 +21,8 @@ func (p *program) changing(cmd *cobra.Command, when string, change func() (opera
 	cmd.Flags().BoolVar(&c.yes, "yes", false, "do not ask for confirmation")
 	cmd.Flags().BoolVar(&c.json, "json", false, "print a line of JSON for each row")
 	cmd.PreRunE = func(*cobra.Command, []string) (err error) {
-		if c.change, err = change(); err != nil {
-			return usageError(err)
-		}
-		return nil
+		c.change, err = change()
+		return err
 	}
 	return p.selecting(config.NeedDatabase, cmd, when, c.apply)
 }
@@ -54,7 +50,7 @@ Ids may also be given as arguments. With --yes rows have to be chosen; --topic '
 `,
 	}, "that failed", func() (operate.Change, error) {
 		if keep && strings.TrimSpace(reason) == "" {
-			return operate.Change{}, errors.New("--keep requires --reason TEXT, for whoever finds the row later")
+			return operate.Change{}, usageError(errors.New("--keep requires --reason TEXT"))
 		}
 		return operate.Discard(keep, reason), nil
 	})
@@ -76,13 +72,6 @@ arguments.
 	}, "that were relayed", func() (operate.Change, error) { return operate.Replay(), nil })
 }
 
-// mayDeduplicate reports whether a destination publishes to JetStream, or may do so according to the settings.
-func mayDeduplicate(c *config.Config) bool {
-	return slices.ContainsFunc(c.Destinations, func(d config.Destination) bool {
-		return d.Broker.Scheme == "" || d.Broker.Protocol == publisher.ProtocolNATS
-	})
-}
-
 func (p *program) pruneCommand() *cobra.Command {
 	older, failed := config.Duration(-1), false
 	cmd := p.changing(&cobra.Command{
@@ -98,7 +87,7 @@ the same within run.
 		Args: cobra.NoArgs,
 	}, "inserted", func() (operate.Change, error) {
 		if older < 0 {
-			return operate.Change{}, errors.New("prune requires --older-than D, such as 7d")
+			return operate.Change{}, usageError(errors.New("prune requires --older-than D, such as 7d"))
 		}
 		return operate.Prune(time.Duration(older), failed), nil
 	})

@@ -169,7 +169,7 @@ func TestBadInput(t *testing.T) {
 			"outbox-relay: --since \"3x\": write a time as 2026-03-01T12:00:00Z, " +
 				"or how long ago as 90s, 2h or 3d",
 		},
-		{nil, "failed discard --keep", 2, "outbox-relay: --keep requires --reason TEXT, for whoever finds the row later"},
+		{nil, "failed discard --keep", 2, "outbox-relay: --keep requires --reason TEXT"},
 
 		{nil, "grants", 2, "outbox-relay: grants requires --role NAME, the database role of the relay"},
 		{nil, "grants --role x --for all", 2, `outbox-relay: a role is for relay, operate or prune, not for "all"`},

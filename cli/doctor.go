@@ -18,10 +18,8 @@ func (p *program) doctorCommand() *cobra.Command {
 		Short: "Check database, table, indexes, privileges, pooler and brokers; each finding with its remedy",
 		Long: `Examine everything that relaying depends on: the database, the table with its columns, privileges and
 indexes, the other replicas, and each broker with the topics of the pending rows. Each finding comes with its remedy.
-doctor changes nothing, publishes nothing and owns nothing, so that it may run next to a relay at any time. It ends
-within about half a minute, even if a server is unavailable.
-
-Exit status: 0 when there is no error (warnings are allowed), 1 when there is one, 2 when the settings are invalid.`,
+doctor changes nothing and may run next to a relay at any time. It ends within about half a minute, even if a server is
+unavailable. Exit status: 1 when there is an error, 0 when there are only warnings.`,
 		Example: `  outbox-relay doctor
   outbox-relay doctor --json | jq -r '.findings[] | select(.severity != "ok") | "\(.check): \(.found)"'
   kubectl exec deploy/shop -c outbox-relay -- /outbox-relay doctor`,
@@ -32,7 +30,13 @@ Exit status: 0 when there is no error (warnings are allowed), 1 when there is on
 			return usageError(err)
 		}
 		defer func() { _ = a.close() }() // problems of the connections have already been reported
-		report := newDoctor(a, c).Examine(cmd.Context())
+		plan, routes := planOf(c)
+		plan.Channel = c.ListenChannel
+		d := &doctor.Doctor{Pool: a.pool, Connect: a.config.Connect, Outbox: plan, Routes: routes}
+		for _, to := range a.config.Destinations {
+			d.Publishers = append(d.Publishers, to.Publisher)
+		}
+		report := d.Examine(cmd.Context())
 		write := report.WriteText
 		if asJSON {
 			write = report.WriteJSON
@@ -47,15 +51,4 @@ Exit status: 0 when there is no error (warnings are allowed), 1 when there is on
 	})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, for machines")
 	return cmd
-}
-
-// newDoctor makes a doctor of a relay's parts.
-func newDoctor(a *assembly, c *config.Config) *doctor.Doctor {
-	plan, routes := planOf(c)
-	plan.Channel = c.ListenChannel
-	d := &doctor.Doctor{Pool: a.pool, Connect: a.config.Connect, Outbox: plan, Routes: routes}
-	for _, to := range a.config.Destinations {
-		d.Publishers = append(d.Publishers, to.Publisher)
-	}
-	return d
 }

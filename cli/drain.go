@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -20,9 +21,7 @@ func (p *program) drainCommand() *cobra.Command {
 failed, by any replica. Exit 3, with a count by reason, when rows are left at the timeout, or when the database cannot
 be reached to count them. drain serves no HTTP. It is meant for Jobs.`,
 	}, func(cmd *cobra.Command, c *config.Config) error {
-		if !cmd.Flags().Changed("timeout") {
-			timeout = config.Duration(c.StopTimeout)
-		}
+		timeout = cmp.Or(timeout, config.Duration(c.StopTimeout))
 		a, err := p.assemble(cmd.Context(), c, cmd.OutOrStdout(), newLogger(cmd.ErrOrStderr(), c))
 		if err != nil {
 			return usageError(err)

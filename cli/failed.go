@@ -21,8 +21,7 @@ func (p *program) failedCommand() *cobra.Command {
 		Use:   "failed list|show|retry|discard",
 		Short: "List, show, retry or discard rows that have failed",
 		Long: `A failed row has failed_at, set after the last attempt, or at once when the broker's answer said that
-another attempt would not help. It stays until it is retried or discarded. With OUTBOX_ON_FAILED=block its key waits
-too.`,
+another attempt would not help. It stays until it is retried or discarded.`,
 		Example: `  outbox-relay failed list --since 2h
   outbox-relay failed show 0194c6fc-2a8e-7d3b-9c1f-5b7e2f0a4d61
   outbox-relay failed retry --topic 'order.*' --error 'message too large'
@@ -45,16 +44,13 @@ too.`,
 	return cmd
 }
 
-// rowLimit is how many rows are listed by default.
-const rowLimit = 1000
-
 // listing completes a command that lists failed rows: as JSON if that is requested, otherwise as lines, or in full with
 // their content.
 func (p *program) listing(cmd *cobra.Command, content bool) *cobra.Command {
 	var limit uint32
 	out := lines{cells: [][]string{{"ID", "DESTINATION", "TOPIC", "ATTEMPT", "FAILED AT", "LAST ERROR"}}}
 	cmd.Long += selectionHelp
-	cmd.Flags().Uint32Var(&limit, "limit", rowLimit, "how many `rows` at most, 0 for all")
+	cmd.Flags().Uint32Var(&limit, "limit", 1000, "how many `rows` at most, 0 for all")
 	cmd.Flags().BoolVar(&out.json, "json", false, "print a line of JSON for each row, for machines")
 	return p.selecting(config.NeedDatabase, cmd, "that failed", func(cmd *cobra.Command, selected operate.Selection,
 		_ *config.Config, o *operate.Outbox,

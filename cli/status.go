@@ -16,9 +16,6 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
-// countPatience bounds each query of the table's rows.
-const countPatience = 5 * time.Second
-
 func (p *program) statusCommand() *cobra.Command {
 	asJSON, watching := false, false
 	cmd := &cobra.Command{
@@ -31,7 +28,7 @@ host (OUTBOX_HTTP_ADDR), and leaves this part out if there is none.
 ` + selectionHelp,
 		Example: `  outbox-relay status --watch
   outbox-relay status --json | jq '.destinations[] | {name, due, failed, oldest_age_seconds}'
-  kubectl exec deploy/shop -c outbox-relay -- /outbox-relay status --id 0194c6fc-2a8e-7d3b-9c1f-5b7e2f0a4d61`,
+  outbox-relay status --id 0194c6fc-2a8e-7d3b-9c1f-5b7e2f0a4d61`,
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, for machines")
@@ -69,14 +66,11 @@ host (OUTBOX_HTTP_ADDR), and leaves this part out if there is none.
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-time.After(watchEvery):
+			case <-time.After(time.Second):
 			}
 		}
 	})
 }
-
-// watchEvery is the interval of --watch.
-const watchEvery = time.Second
 
 // reportOf reads the table, and asks the relay on this host.
 func reportOf(ctx context.Context, c *config.Config, o *operate.Outbox, chosen operate.Selection) (
@@ -85,7 +79,7 @@ func reportOf(ctx context.Context, c *config.Config, o *operate.Outbox, chosen o
 	// Ids choose the rows that are shown, not those that are counted.
 	ids := chosen.IDs
 	chosen.IDs = nil
-	report, err := o.ReportOf(ctx, chosen, countPatience)
+	report, err := o.ReportOf(ctx, chosen, 5*time.Second)
 	if err == nil && len(ids) > 0 {
 		report.Rows, err = o.RowsOf(ctx, ids, chosen.Destination, time.Second)
 	}

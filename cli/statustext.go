@@ -76,9 +76,6 @@ func number(b operate.Backlog, count *int64, kind string) string {
 }
 
 func writeOwnership(w *strings.Builder, o *operate.Ownership) {
-	if o == nil {
-		return
-	}
 	lines := [][]string{{fmt.Sprintf("replicas: %d", len(o.Replicas)), shardsOf(o.Shares)}}
 	for _, g := range o.Groups {
 		if len(o.Groups) > 1 {
@@ -97,7 +94,7 @@ func shardsOf(s operate.Shares) string {
 	for _, replica := range s.Replicas {
 		text += fmt.Sprintf("  %d by backend %d", replica.Shards, replica.Backend)
 		if !replica.CanPublish {
-			text += ", which cannot publish to " + printable.Text(strings.Join(replica.CannotPublishTo, ", "))
+			text += ", which cannot publish to all destinations"
 		}
 	}
 	return text
@@ -131,12 +128,11 @@ func troubles(r operate.Report) (all []string) {
 				h.Reason, h.Error))
 		}
 	}
-	if r.Process == nil {
-		return all
-	}
-	for _, c := range r.Process.Checks {
-		if (!c.OK || c.Name == "marks") && !strings.HasPrefix(c.Name, "destination ") {
-			all = append(all, c.Name+": "+c.Text)
+	if r.Process != nil {
+		for _, c := range r.Process.Checks {
+			if (!c.OK || c.Name == "marks") && !strings.HasPrefix(c.Name, "destination ") {
+				all = append(all, c.Name+": "+c.Text)
+			}
 		}
 	}
 	return all
@@ -147,8 +143,8 @@ func writeRow(w *strings.Builder, r operate.Report, row operate.Row) {
 	var lines [][]string
 	for _, f := range row.Fates {
 		at := slices.IndexFunc(r.Destinations, func(d operate.Destination) bool { return d.Name == f.Destination })
-		if waits := f.State == operate.StateDue || f.State == operate.StateRetrying; waits && at >= 0 {
-			f.Why = cmp.Or(heldFor(r.Destinations[at].Process, f.Topic), f.Why)
+		if waits := f.State == "due" || f.State == "retrying"; waits && at >= 0 {
+			f.Why = cmp.Or(heldFor(r.Destinations[at], f.Topic), f.Why)
 		}
 		lines = append(lines, []string{
 			"  " + f.Destination, f.State, "attempt " + optional(f.Attempt), printable.Text(f.Why),
@@ -162,16 +158,14 @@ func writeRow(w *strings.Builder, r operate.Report, row operate.Row) {
 
 // heldFor returns why a topic on the broker of a destination is held, as far as the topic is known and a relay has
 // reported it; empty if it is not held.
-func heldFor(p *operate.DestinationProcess, topic *string) string {
-	switch {
-	case p == nil:
+func heldFor(d operate.Destination, topic *string) string {
+	if d.Process == nil {
 		return ""
-	case p.Paused:
-		return "the destination is paused"
-	case !p.Up:
-		return "the destination is down: " + p.Reason
 	}
-	for _, h := range p.Holds {
+	if d.Process.Paused || !d.Process.Up {
+		return "the destination is " + stateOf(d)
+	}
+	for _, h := range d.Process.Holds {
 		if topic != nil && slices.Contains(h.Topics, *topic) {
 			return fmt.Sprintf("%s is held (%s): %s", h.What, h.Reason, h.Error)
 		}
@@ -186,8 +180,5 @@ func age(seconds *float64) string {
 	}
 	// It may be millennia.
 	d := time.Duration(min(*seconds, math.MaxInt64/float64(2*time.Second)) * float64(time.Second))
-	if d < time.Minute {
-		return d.Round(100 * time.Millisecond).String()
-	}
 	return d.Round(time.Second).String()
 }

@@ -16,12 +16,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-const (
-	// verifySpan is how far back rows are compared by default.
-	verifySpan = time.Hour
-	// verifyRest is the least time since rows were relayed, by default.
-	verifyRest = 5 * time.Second
-)
+// verifyRest is the least time since rows were relayed, by default.
+const verifyRest = 5 * time.Second
 
 func (p *program) verifyCommand() *cobra.Command {
 	asJSON := false
@@ -43,17 +39,15 @@ clocks of the application, the database and the brokers must agree within five m
 missing.
 ` + selectionHelp + `
 
-Exit status: 0 when no row is missing, out of order or not compared (duplicated and gone rows are only reported), 1
-when one is, 2 when the settings or flags are invalid, or when no destination can be compared.`,
+Exit status: 1 when a row is missing, out of order or not compared, 2 when no destination can be compared.`,
 		Example: `  outbox-relay verify
-  outbox-relay verify --since 2026-03-01T12:00:00Z --until 2026-03-01T13:00:00Z --topic 'order.*'
-  outbox-relay verify --json | jq -r 'select(.problem == "missing") | .id'`,
+  outbox-relay verify --since 2026-03-01T12:00:00Z --until 2026-03-01T13:00:00Z --topic 'order.*'`,
 		Args: cobra.NoArgs,
 	}, "that were relayed", func(cmd *cobra.Command, chosen operate.Selection, c *config.Config,
 		o *operate.Outbox,
 	) error {
 		if chosen.Since.IsZero() && chosen.Until.IsZero() && len(chosen.IDs) == 0 {
-			chosen.Since = time.Now().Add(-verifySpan)
+			chosen.Since = time.Now().Add(-time.Hour)
 		}
 		if chosen.Until.IsZero() {
 			chosen.Until = time.Now().Add(-verifyRest)

@@ -91,7 +91,7 @@ type set struct {
 // sets groups the views by the columns of their state.
 func (o *Outbox) sets() []set {
 	var sets []set
-	home, everyRow := -1, false
+	everyRow := false
 	for i, n := range o.Views {
 		at := slices.IndexFunc(sets, func(s set) bool { return s.table.GroupColumn() == n.GroupColumn() })
 		if at < 0 {
@@ -101,11 +101,9 @@ func (o *Outbox) sets() []set {
 		sets[at].views = append(sets[at].views, i)
 		sets[at].divided = len(sets[at].views) > 1
 		everyRow = everyRow || takesAll(n)
-		if n.View().Columns == nil && home < 0 {
-			home = at
-		}
 	}
 	if !everyRow { // rows that no destination takes are in the columns of the table
+		home := slices.IndexFunc(sets, func(s set) bool { return s.table.View().Columns == nil })
 		sets[max(home, 0)].divided = true
 	}
 	return sets
@@ -157,12 +155,9 @@ func (o *Outbox) count(ctx context.Context, p pick, patience time.Duration) (fun
 		if err != nil {
 			return
 		}
-		for i := range r.Destinations {
-			for _, taker := range p.set.views {
-				if d := &r.Destinations[i]; d.Name == o.nameOf(taker) {
-					d.Backlog = tally[taker]
-				}
-			}
+		for _, i := range p.set.views {
+			at := slices.IndexFunc(r.Destinations, func(d Destination) bool { return d.Name == o.nameOf(i) })
+			r.Destinations[at].Backlog = tally[i]
 		}
 		rest := tally[untaken]
 		if len(rest.Topics) > 0 {

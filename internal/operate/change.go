@@ -156,10 +156,7 @@ func done(n *outbox.Table, ended string) string {
 
 // takes is the condition that a destination takes a row, and that the row has reached the state in which it does.
 func takes(n *outbox.Table) string {
-	if n.Came != "" {
-		return "(" + n.Came + " and (" + n.Taken + "))"
-	}
-	return "(" + n.Taken + ")"
+	return pattern.And(cmp.Or(n.Came, pattern.Always), "("+n.Taken+")")
 }
 
 // takesAll reports whether a destination takes each row, as it is inserted.

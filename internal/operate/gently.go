@@ -43,31 +43,15 @@ func (c *Choice) end(ctx context.Context, p pick, progress Progress) (order stri
 	}
 	// By the database's clock, which may be behind the times of insert.
 	if inserted != nil && inserted.After(c.began.Add(-young)) {
-		progress.Waits(fmt.Sprintf("rows that were inserted within the last %v go when they are older, so that their "+
-			"keys keep the order", young))
+		progress.Waits(fmt.Sprintf("rows of the last %v go later, so that their keys keep the order", young))
 		pause(ctx, min(inserted.Sub(c.began)+young, young))
 	}
 	return order, nil
 }
 
-// settle waits until no row before certain others of their keys is pending, for as long as that can take a relay. It
-// returns early when ctx ends.
+// settle waits until no row is pending that is of a key of the given rows and before them, for as long as that can take
+// a relay. Rows that no destination of the set takes are never relayed. It returns early when ctx ends.
 func (c *Choice) settle(ctx context.Context, s set, rows []Chosen, progress Progress) error {
-	for begun, told := time.Now(), false; ctx.Err() == nil && time.Since(begun) < aheadTime; told = true {
-		if ahead, err := c.ahead(ctx, s, rows); err != nil || !ahead {
-			return err
-		}
-		if !told {
-			progress.Waits("the last row goes when those of its key before it have been relayed")
-		}
-		pause(ctx, aheadEvery)
-	}
-	return nil
-}
-
-// ahead reports whether a row is pending that is of a key of the given rows and before them. Rows that no destination
-// of the set takes are never relayed.
-func (c *Choice) ahead(ctx context.Context, s set, rows []Chosen) (ahead bool, err error) {
 	var keys, takers []string
 	for _, row := range rows {
 		if row.key != nil {
@@ -79,8 +63,18 @@ func (c *Choice) ahead(ctx context.Context, s set, rows []Chosen) (ahead bool, e
 	}
 	pending := s.table.Pending + " and (" + strings.Join(takers, " or ") + ")" + s.table.Ordered()
 	statement := s.table.Text("operate_ahead.sql", "pending", pending)
-	err = c.outbox.within(ctx, limits{statement: changeTime, inOrder: true}, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, statement, keys, rows[0].order).Scan(&ahead)
-	})
-	return ahead, err
+	for begun, told := time.Now(), false; ctx.Err() == nil && time.Since(begun) < aheadTime; told = true {
+		var ahead bool
+		err := c.outbox.within(ctx, limits{statement: changeTime, inOrder: true}, func(tx pgx.Tx) error {
+			return tx.QueryRow(ctx, statement, keys, rows[0].order).Scan(&ahead)
+		})
+		if err != nil || !ahead {
+			return err
+		}
+		if !told {
+			progress.Waits("the last row goes when those of its key before it have been relayed")
+		}
+		pause(ctx, aheadEvery)
+	}
+	return nil
 }

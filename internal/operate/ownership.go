@@ -39,9 +39,6 @@ func OwnershipOf(ctx context.Context, conn *pgx.Conn, table *outbox.Table, shard
 		for _, r := range found[i] {
 			owned = owned.Or(r.Owned)
 			replica := Replica{Replica: r, Backend: r.Backend, Shards: r.Owned.Len(), Of: r.Of, CanPublish: r.Able}
-			if !r.Able {
-				replica.CannotPublishTo = g.Names
-			}
 			g.Replicas = append(g.Replicas, replica)
 			total.add(replica)
 		}
@@ -67,7 +64,6 @@ func (s *Shares) add(r Replica) {
 	}
 	total := &s.Replicas[at]
 	total.Shards, total.Of, total.CanPublish = total.Shards+r.Shards, total.Of+r.Of, total.CanPublish && r.CanPublish
-	total.CannotPublishTo = slices.Concat(total.CannotPublishTo, r.CannotPublishTo)
 }
 
 // Ownership is [OwnershipOf] the table.

@@ -102,9 +102,7 @@ type Replica struct {
 	Backend    int32 `json:"backend"`     // process id of its control connection at the server (pg_stat_activity.pid)
 	Shards     int   `json:"shards"`      // number of shards that it holds
 	Of         int   `json:"of"`          // number of shards by its configuration
-	CanPublish bool  `json:"can_publish"` // whether the replica says that it can publish to all of its destinations
-	// CannotPublishTo are destinations of which at least one cannot be used by the replica, those of a group together.
-	CannotPublishTo []string `json:"cannot_publish_to,omitempty"`
+	CanPublish bool  `json:"can_publish"` // whether the replica says that it can publish to all of these destinations
 }
 
 // A Process is what the answering process knows about itself.
@@ -175,27 +173,17 @@ type Row struct {
 	key   *string
 }
 
-// States of a row at a destination ([Fate.State]).
-const (
-	StateDue       = "due"
-	StateScheduled = "scheduled"
-	StateRetrying  = "retrying"
-	StateRelayed   = "relayed"
-	StateFailed    = "failed"
-	StateDiscarded = "discarded"
-	StateNotTaken  = "not taken"
-)
-
 // A Fate says where a row is at one destination.
 type Fate struct {
-	Destination string     `json:"destination"`
-	State       string     `json:"state"`
-	Why         string     `json:"why"` // the reason, for display
-	Attempt     *int64     `json:"attempt"`
-	LastError   *string    `json:"last_error"`
-	DueAt       *time.Time `json:"due_at"` // when the row is or was due
-	Owner       *int32     `json:"owner"`  // [Replica.Backend] of the owner of its shard; null if there is none
-	RelayedAt   *time.Time `json:"relayed_at"`
-	FailedAt    *time.Time `json:"failed_at"`
-	Topic       *string    `json:"-"` // on the broker; nil if it is not known
+	Destination string `json:"destination"`
+	// State is due, scheduled, retrying, relayed, failed, discarded or "not taken".
+	State     string     `json:"state"`
+	Why       string     `json:"why"` // the reason, for display
+	Attempt   *int64     `json:"attempt"`
+	LastError *string    `json:"last_error"`
+	DueAt     *time.Time `json:"due_at"` // when the row is or was due
+	Owner     *int32     `json:"owner"`  // [Replica.Backend] of the owner of its shard; null if there is none
+	RelayedAt *time.Time `json:"relayed_at"`
+	FailedAt  *time.Time `json:"failed_at"`
+	Topic     *string    `json:"-"` // on the broker; nil if it is not known
 }

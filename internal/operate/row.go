@@ -78,25 +78,25 @@ func (f *Fate) judge(taken, elsewhere, scheduled bool) {
 	}
 	switch {
 	case f.RelayedAt != nil && f.FailedAt != nil:
-		f.State, f.Why = StateDiscarded, "it failed, and was discarded and kept"
+		f.State, f.Why = "discarded", "it failed, and was discarded and kept"
 	case f.RelayedAt != nil && f.RelayedAt.Unix() == 0: // schema --destination has set it
-		f.State, f.Why = StateRelayed, "it was in the table before the destination was added, so it counts as done, "+
+		f.State, f.Why = "relayed", "it was in the table before the destination was added, so it counts as done, "+
 			"and was not sent"
 		f.RelayedAt = nil
 	case f.RelayedAt != nil:
-		f.State, f.Why = StateRelayed, "the broker has acknowledged it"
+		f.State, f.Why = "relayed", "the broker has acknowledged it"
 	case f.FailedAt != nil:
-		f.State, f.Why = StateFailed, "it was given up; `outbox-relay failed retry` or `discard` decides what becomes "+
+		f.State, f.Why = "failed", "it was given up; `outbox-relay failed retry` or `discard` decides what becomes "+
 			"of it"
 	case elsewhere || !taken:
-		f.State, f.Why = StateNotTaken, "the destination does not take its topic, or an earlier one does, or it "+
+		f.State, f.Why = "not taken", "the destination does not take its topic, or an earlier one does, or it "+
 			"takes only rows that have failed or been relayed elsewhere"
 	case scheduled:
-		f.State, f.Why = StateScheduled, "its available_at is to come"
+		f.State, f.Why = "scheduled", "its available_at is to come"
 	case f.LastError != nil:
-		f.State = StateRetrying
+		f.State = "retrying"
 	default:
-		f.State = StateDue
+		f.State = "due"
 	}
 }
 

@@ -32,9 +32,9 @@ func TestRows(t *testing.T) {
 		why := map[string]string{"due": "no replica owns", "second": "no replica owns", "failed": "failed retry"}[want]
 		switch {
 		case row.Topic == "audit":
-			want = StateNotTaken
+			want = "not taken"
 		case want == "second":
-			want = StateDue
+			want = "due"
 		}
 		if f := row.Fates[0]; len(row.Fates) != 1 || f.State != want || !strings.Contains(f.Why, why) || row.Owner != nil ||
 			f.DueAt == nil {
@@ -130,8 +130,8 @@ func TestRowBeforeItsDestination(t *testing.T) {
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("%+v (%v)", rows, err)
 	}
-	if at, before := rows[0].Fates[0], rows[0].Fates[1]; at.State != StateRelayed || at.RelayedAt == nil ||
-		before.State != StateRelayed ||
+	if at, before := rows[0].Fates[0], rows[0].Fates[1]; at.State != "relayed" || at.RelayedAt == nil ||
+		before.State != "relayed" ||
 		before.RelayedAt != nil || !strings.Contains(before.Why, "not sent") {
 		t.Errorf("%+v", rows[0].Fates)
 	}

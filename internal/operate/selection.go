@@ -3,6 +3,7 @@ package operate
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -22,8 +23,7 @@ type Selection struct {
 
 // IsZero reports whether nothing was selected.
 func (s Selection) IsZero() bool {
-	return len(s.IDs) == 0 && len(s.Topics) == 0 && s.Key == nil && s.Since.IsZero() && s.Until.IsZero() &&
-		s.Error == "" && s.Destination == ""
+	return reflect.DeepEqual(s, Selection{})
 }
 
 // parameters gathers the parameters of a statement.
@@ -57,10 +57,8 @@ func (s Selection) condition(n *outbox.Table, at outbox.Column, p *parameters) (
 	if !s.Until.IsZero() {
 		and("%s < %s", at.Name, at.At(p.add(s.Until.UTC())))
 	}
-	if s.Error != "" && !n.LastError.Has() {
-		and(pattern.Never)
-	} else if s.Error != "" {
-		and("strpos(lower(%s), lower(%s::text)) > 0", n.LastError.Name, p.add(s.Error))
+	if s.Error != "" {
+		and("strpos(lower(%s), lower(%s::text)) > 0", n.LastError.Or("''"), p.add(s.Error))
 	}
 	return all.String(), nil
 }

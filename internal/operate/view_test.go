@@ -117,9 +117,9 @@ func TestOwnColumns(t *testing.T) {
 	}
 	rows, err := o.RowsOf(t.Context(), []string{pgtest.Value[string](t, s, "select id::text from outbox_messages")}, "",
 		patience)
-	if err != nil || len(rows) != 1 || len(rows[0].Fates) != 3 || rows[0].Fates[0].State != StateDue ||
-		rows[0].Fates[1].State != StateDue ||
-		rows[0].Fates[2].State != StateNotTaken {
+	if err != nil || len(rows) != 1 || len(rows[0].Fates) != 3 || rows[0].Fates[0].State != "due" ||
+		rows[0].Fates[1].State != "due" ||
+		rows[0].Fates[2].State != "not taken" {
 		t.Errorf("where the row is: %+v (%v)", rows, err)
 	}
 }

@@ -170,7 +170,7 @@ func troubled(now time.Time, destinations int) operate.Report {
 		}
 	}
 	replicas := r.Ownership.Replicas
-	replicas[1].CanPublish, replicas[1].CannotPublishTo = false, []string{"audit", "search-index"}
+	replicas[1].CanPublish = false
 	r.Ownership.Groups = []operate.Group{
 		{
 			Group: outbox.Group{Names: []string{"orders", "notifications", "mail"}}, Configured: true,
