@@ -128,11 +128,13 @@ func fillIn(d *Destination, s *scope) {
 	d.Optional = !d.Required
 }
 
-// checkLogin checks that there is only one way to log in.
+// checkLogin checks that there is only one way to log in. A credential of the destination's own takes precedence over a
+// user in a common URL.
 func checkLogin(d *Destination, s *scope) {
 	credential := s.first(func(o *origin) bool {
 		return o.given && o.tag.Get("group") != "" && o.tag.Get("scheme") == string(d.Broker.Protocol)
 	})
-	s.badIf(d.Broker.User != nil && credential.given, "PUBLISH_URL", "contains a user in addition to %s; keep one of "+
-		"them", credential.variable)
+	precedes := !credential.inherited && s.at("PUBLISH_URL").inherited
+	s.badIf(d.Broker.User != nil && credential.given && !precedes, "PUBLISH_URL",
+		"contains a user in addition to %s; keep one of them", credential.variable)
 }

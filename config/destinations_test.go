@@ -94,6 +94,22 @@ func TestNATSCredentialsAreNotMixed(t *testing.T) {
 	}
 }
 
+// A destination's own token takes precedence over the user of a common URL; a common one beside a URL of the
+// destination's own is one way to log in too many.
+func TestOneWayToLogIn(t *testing.T) {
+	t.Parallel()
+	two := []string{"OUTBOX_DESTINATIONS=a,b", "OUTBOX_DESTINATION_A_TOPICS=a"}
+	if got := problemsOf(t, append(two, "OUTBOX_PUBLISH_URL=amqps://u:hush@h",
+		"OUTBOX_DESTINATION_A_AMQP_OAUTH_TOKEN=own")...); got != nil {
+		t.Errorf("a token of its own: %q", got)
+	}
+	got := problemsOf(t, append(two, "OUTBOX_PUBLISH_URL=amqps://h", "OUTBOX_AMQP_OAUTH_TOKEN=common",
+		"OUTBOX_DESTINATION_A_PUBLISH_URL=amqps://u:hush@h")...)
+	if len(got) != 1 || !strings.HasPrefix(got[0], "OUTBOX_DESTINATION_A_PUBLISH_URL contains a user") {
+		t.Errorf("a URL of its own with a user: %q", got)
+	}
+}
+
 func TestEffectiveValues(t *testing.T) {
 	t.Parallel()
 	path := file(t, "7")

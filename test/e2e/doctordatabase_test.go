@@ -84,12 +84,12 @@ func TestDoctorTable(t *testing.T) {
 			pgtest.ShapeB,
 			settings{"OUTBOX_COLUMNS=header.kind:type"},
 			"error", "columns",
-			[]string{"no column type", "header kind"},
+			[]string{"no column type", "OUTBOX_COLUMNS"},
 			false,
 		},
 		"pending index": {
 			pgtest.ShapeC + "create index on outbox_messages (failed_at)", nil, "warning", "index",
-			[]string{"each poll reads the table"},
+			[]string{"polls read the table"},
 			true,
 		},
 		"failed index": {

@@ -47,7 +47,7 @@ func TestUnusableTemplate(t *testing.T) {
 		}
 	}
 	r := startRelay(t, outbox.env("stdout:", "OUTBOX_TOPIC={tenant}.{topic}"))
-	r.awaitNotReady("no column tenant", "{tenant}")
+	r.awaitNotReady("no column tenant", "template")
 	if touched := outbox.count("attempt <> 1 or relayed_at is not null or failed_at is not null"); touched > 0 {
 		t.Errorf("%d rows were touched", touched)
 	}
