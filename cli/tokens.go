@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"log/slog"
@@ -32,9 +33,14 @@ func newTokens(o config.OAuth, prefix string, t config.TLS, logger *slog.Logger)
 
 // awsKeys returns a source of the AWS credentials of the process.
 func awsKeys(logger *slog.Logger) kafka.AWSKeys {
-	return &aws.Chain{
+	chain := &aws.Chain{
 		Getenv: os.Getenv, Client: tokenClient(config.TLS{}), Logger: logger,
 		Local: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: stay},
+	}
+	return func(ctx context.Context, region string) (kafka.AWSKey, error) {
+		found, err := chain.Credentials(ctx, region)
+		refused := func() { chain.Refused(found) }
+		return kafka.AWSKey{ID: found.KeyID, Secret: found.Secret, Token: found.Token, Refused: refused}, err
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -13,17 +14,19 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/aws"
 )
 
-// An AWSKey is an access key of Amazon Web Services. It does not show itself in logs and errors.
-type AWSKey = aws.Credentials
-
-// AWSKeys is a source of access keys.
-type AWSKeys interface {
-	// Credentials returns the access key for requests in a region. It is called at each login. Its error must not show
-	// secrets.
-	Credentials(ctx context.Context, region string) (AWSKey, error)
+// An AWSKey is an access key of Amazon Web Services.
+type AWSKey struct {
+	ID, Secret string
+	Token      string // the session's token of a temporary key; empty for a permanent one
 	// Refused is called when a broker refuses a login with the key.
-	Refused(AWSKey)
+	Refused func()
 }
+
+// Format keeps secrets out of logs and errors.
+func (AWSKey) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, "[redacted]") }
+
+// AWSKeys returns the access key for requests in a region. It is called at each login. Its error must not show secrets.
+type AWSKeys func(ctx context.Context, region string) (AWSKey, error)
 
 // mechanismIAM is the mechanism by which Amazon MSK authenticates its users and roles (IAM).
 const mechanismIAM = "AWS_MSK_IAM"
@@ -48,7 +51,7 @@ func (m *IAM) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	if m.Region == "" {
 		return nil, nil, errors.New("no AWS region is given: set AWS_REGION")
 	}
-	key, err := m.Keys.Credentials(ctx, m.Region)
+	key, err := m.Keys(ctx, m.Region)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -57,14 +60,15 @@ func (m *IAM) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 		return nil, nil, err
 	}
 	message, err := json.Marshal(signed)
-	return &tokenSession{report: func() { m.Keys.Refused(key) }}, message, err
+	return &tokenSession{report: key.Refused}, message, err
 }
 
 // message returns the parameters that prove the client's identity. Their names are in lower case.
 func (m *IAM) message(ctx context.Context, host string, key AWSKey, at time.Time) (map[string]string, error) {
 	address := fmt.Sprintf("https://%s/?Action=kafka-cluster%%3AConnect&X-Amz-Expires=%.0f", host,
 		signatureLife.Seconds())
-	signed, err := aws.Presign(ctx, key, address, "kafka-cluster", m.Region, at)
+	credentials := aws.Credentials{KeyID: key.ID, Secret: key.Secret, Token: key.Token}
+	signed, err := aws.Presign(ctx, credentials, address, "kafka-cluster", m.Region, at)
 	message := map[string]string{"version": "2020_10_22", "host": host, "user-agent": m.UserAgent}
 	for name := range signed {
 		message[strings.ToLower(name)] = signed.Get(name)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/segmentio/kafka-go/sasl"
 
-	"github.com/outbox-relay/outbox-relay/internal/aws"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -29,8 +28,8 @@ func TestIAMMessage(t *testing.T) {
 		if err := json.Unmarshal([]byte(want), &theirs); err != nil {
 			t.Fatal(err)
 		}
-		key := aws.Credentials{
-			KeyID: "AKIDEXAMPLE", Secret: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
+		key := AWSKey{
+			ID: "AKIDEXAMPLE", Secret: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
 			Token: theirs["x-amz-security-token"],
 		}
 		ours, err := (&IAM{UserAgent: "test", Region: "eu-central-1"}).message(t.Context(), theirs["host"], key,
@@ -54,7 +53,7 @@ func signedBy(message []byte, secret string) bool {
 	if err != nil || len(scope) != 5 || scope[0] != "relay" || time.Since(at).Abs() > 5*time.Minute {
 		return false
 	}
-	key := aws.Credentials{KeyID: "relay", Secret: secret, Token: m["x-amz-security-token"]}
+	key := AWSKey{ID: "relay", Secret: secret, Token: m["x-amz-security-token"]}
 	right, err := (&IAM{Region: scope[2]}).message(context.Background(), "127.0.0.1", key, at)
 	return err == nil && m["x-amz-signature"] == right["x-amz-signature"]
 }
@@ -67,12 +66,10 @@ type keyring struct {
 	refused int
 }
 
-func (k *keyring) Credentials(_ context.Context, region string) (AWSKey, error) {
+func (k *keyring) key(_ context.Context, region string) (AWSKey, error) {
 	k.region = region
-	return AWSKey{KeyID: "relay", Secret: k.secret, Token: "hush-session"}, k.err
+	return AWSKey{ID: "relay", Secret: k.secret, Token: "hush-session", Refused: func() { k.refused++ }}, k.err
 }
-
-func (k *keyring) Refused(AWSKey) { k.refused++ }
 
 func TestIAM(t *testing.T) {
 	t.Parallel()
@@ -83,7 +80,7 @@ func TestIAM(t *testing.T) {
 	open := func(keys *keyring, region string) *Publisher {
 		return f.open(func(c *Config) {
 			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
-			c.SASL = func() (sasl.Mechanism, error) { return &IAM{Keys: keys, Region: region, UserAgent: "test"}, nil }
+			c.SASL = func() (sasl.Mechanism, error) { return &IAM{Keys: keys.key, Region: region, UserAgent: "test"}, nil }
 		})
 	}
 	keys := &keyring{secret: "hush-1"}

@@ -21,8 +21,8 @@ const readBytes = 1 << 20
 var _ publisher.Reader = (*Publisher)(nil)
 
 // Read implements [publisher.Reader]. The first record is found by its time. All later ones are read, because writers
-// may give records any time. It reads with kafka-go's own client, whose
-// answers do not have to be fast. It blocks until everything is read, and calls do in its own goroutine.
+// may give records any time. It reads with kafka-go's own client, whose answers do not have to be fast. It blocks until
+// everything is read, and calls do in its own goroutine.
 func (p *Publisher) Read(ctx context.Context, topics []string, from, _ time.Time, do func(*publisher.Stored)) (
 	map[string]publisher.Held, error,
 ) {
