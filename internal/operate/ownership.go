@@ -38,7 +38,9 @@ func OwnershipOf(ctx context.Context, conn *pgx.Conn, table *outbox.Table, shard
 		var owned owner.Set
 		for _, r := range found[i] {
 			owned = owned.Or(r.Owned)
-			replica := Replica{Replica: r, Backend: r.Backend, Shards: r.Owned.Len(), Of: r.Of, CanPublish: r.Able}
+			replica := Replica{
+				Replica: r, Backend: r.Backend, Shards: r.Owned.Len(), Of: r.Of(), CanPublish: r.Able(),
+			}
 			g.Replicas = append(g.Replicas, replica)
 			total.add(replica)
 		}

@@ -14,8 +14,7 @@ import (
 type Replica struct {
 	Backend    int32 // process id of its control connection at the server
 	Owned      Set   // shards that it holds
-	membership       // means nothing if it shows none
-	member     bool  // it shows a membership
+	membership       // 0 if it shows none
 	mine       bool  // it is the replica that has looked
 }
 
@@ -40,7 +39,7 @@ func lookAt(ctx context.Context, conn *pgx.Conn, classes []int32) (map[int32][]R
 		}
 		// Memberships have negative numbers, which the server shows as unsigned.
 		if n := int(int32(uint32(object))); n < 0 {
-			of[i].member, of[i].membership = true, memberOf(-n)
+			of[i].membership = membership(-n)
 		} else if n < MaxShards {
 			of[i].Owned.Add(n)
 		}
@@ -65,7 +64,7 @@ func Replicas(ctx context.Context, conn *pgx.Conn, table string, columns ...stri
 	}
 	all := make([][]Replica, len(columns))
 	for i, class := range classes {
-		all[i] = slices.DeleteFunc(found[class], func(r Replica) bool { return !r.member })
+		all[i] = slices.DeleteFunc(found[class], func(r Replica) bool { return r.membership == 0 })
 		slices.SortFunc(all[i], mostFirst)
 	}
 	return all, nil

@@ -29,7 +29,7 @@ func TestReplicas(t *testing.T) {
 		for i, group := range groups {
 			for _, r := range group {
 				like := r.Like(4, "mapping")
-				shown = append(shown, fmt.Sprintf("%d: %d of %d, %v, %v", i, r.Owned.Len(), r.Of, r.Able, like))
+				shown = append(shown, fmt.Sprintf("%d: %d of %d, %v, %v", i, r.Owned.Len(), r.Of(), r.Able(), like))
 			}
 		}
 		slices.Sort(shown)

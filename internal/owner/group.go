@@ -60,12 +60,14 @@ func (g *Group) Left(shards Set) {
 	g.owner.mu.Lock()
 	defer g.owner.mu.Unlock()
 	if g.left = g.left.Or(shards.And(g.state.Leaving)); g.left != (Set{}) {
-		g.owner.look()
+		g.owner.Look()
 	}
 }
 
-// canPublish reports whether this replica can publish at present.
-func (g *Group) canPublish() bool { return g.Unable == nil || !g.Unable() }
+// membership returns what this replica is to show at present.
+func (g *Group) membership() membership {
+	return membershipOf(g.owner.Shards, g.Mapping, g.Unable == nil || !g.Unable())
+}
 
 // classOf returns the class of the locks of a group, the same in every replica. The group in the table's own columns
 // shares it with versions that know no other one.

@@ -15,18 +15,12 @@ import (
 //	bit 29      the replica cannot publish
 //	bits 19-28  shards less one
 //	bits 0-18   the hash of the mapping
-type membership struct {
-	Of      int    // number of shards into which the replica divides the rows
-	Able    bool   // the replica says that it can publish
-	mapping uint32 // a hash, of mappingBits
-}
+type membership int32
 
 const (
 	mappingBits = 19
 	memberBit   = 1 << 30
 	unableBit   = 1 << 29
-	shardsMask  = MaxShards - 1
-	mappingMask = 1<<mappingBits - 1
 )
 
 // membershipOf returns the membership of a replica with this number of shards and this mapping.
@@ -34,37 +28,26 @@ func membershipOf(shards int, mapping string, able bool) membership {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(mapping)) // a hash never fails
 	sum := h.Sum32()
-	return membership{Of: shards, Able: able, mapping: (sum ^ sum>>mappingBits) & mappingMask}
+	m := memberBit | membership(shards-1)<<mappingBits | membership((sum^sum>>mappingBits)&(1<<mappingBits-1))
+	if !able {
+		m |= unableBit
+	}
+	return m
 }
 
-// number returns the number of the lock.
-func (m membership) number() int {
-	n := memberBit | (m.Of-1)<<mappingBits | int(m.mapping)
-	if !m.Able {
-		n |= unableBit
-	}
-	return n
-}
+// Of returns the number of shards into which the replica divides the rows.
+func (m membership) Of() int { return int(m>>mappingBits)&(MaxShards-1) + 1 }
 
-// memberOf is the reverse of number.
-func memberOf(number int) membership {
-	return membership{
-		Of: number>>mappingBits&shardsMask + 1, Able: number&unableBit == 0, mapping: uint32(number & mappingMask),
-	}
-}
+// Able reports whether the replica says that it can publish.
+func (m membership) Able() bool { return m&unableBit == 0 }
 
 // like reports whether the two replicas may own shards side by side.
-func (m membership) like(other membership) bool {
-	return m.Of == other.Of && m.mapping == other.mapping
-}
+func (m membership) like(other membership) bool { return (m^other)&^unableBit == 0 }
 
-// why returns the reason why a replica waits while one that is not like it relays.
-func (m membership) why(other membership, names setting.Names) string {
-	if m.Of != other.Of {
-		return fmt.Sprintf("replicas with %s=%d relay at present; this one has %d and waits until they are gone",
-			names.Of("Shards"), other.Of, m.Of)
-	}
-	return fmt.Sprintf("replicas relay at present that have other destinations in the same columns, or other topics "+
-		"for them; or that take the key, the id, the order or the priority of rows from other columns, because of %s, "+
-		"%s or columns that have changed; this one waits until they are gone", names.Of("Key"), names.Of("Columns"))
+// waits returns the reason why a replica waits while one that is not like it relays.
+func (m membership) waits(other membership, names setting.Names) string {
+	return fmt.Sprintf("replicas relay at present that divide the rows into %d shards (%s), and this one into %d; or "+
+		"that have other destinations in the same columns, other topics for them, or take the key, the id, the order "+
+		"or the priority of rows from other columns (%s, %s, or columns that have changed); this one waits until they "+
+		"are gone", other.Of(), names.Of("Shards"), m.Of(), names.Of("Key"), names.Of("Columns"))
 }

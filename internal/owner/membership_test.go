@@ -16,19 +16,18 @@ import (
 
 func TestMembershipNumbers(t *testing.T) {
 	t.Parallel()
-	numbers := map[int]membership{}
+	numbers := map[membership]bool{}
 	for _, shards := range []int{1, 2, 16, 1023, MaxShards} {
 		for _, mapping := range []string{"", "a", "b"} {
 			for _, able := range []bool{true, false} {
 				m := membershipOf(shards, mapping, able)
-				n := m.number()
-				if got := memberOf(n); got != m {
-					t.Errorf("%+v came back from %d as %+v", m, n, got)
+				if m.Of() != shards || m.Able() != able || !m.like(membershipOf(shards, mapping, !able)) {
+					t.Errorf("%d of %d shards, %v, came back as %d, %v", m, shards, able, m.Of(), m.Able())
 				}
-				if other, taken := numbers[n]; taken || n <= MaxShards || n >= 1<<31 {
-					t.Errorf("%+v has the number %d, as %+v", m, n, other)
+				if numbers[m] || m <= MaxShards {
+					t.Errorf("the number %d is taken", m)
 				}
-				numbers[n] = m
+				numbers[m] = true
 			}
 		}
 	}

@@ -18,6 +18,8 @@ package owner
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -47,18 +49,15 @@ type Owner struct {
 	// Names are the user's names of the relay's configuration fields, for errors.
 	Names setting.Names
 
-	mu       sync.Mutex
-	groups   []*Group      // of the table
-	relayed  []*Group      // those that this replica relays
-	trusted  time.Time     // nothing is published after this time, on the monotonic clock
-	replicas int           // replicas that relay any group of the table, as last counted; 0 if unknown
-	changed  chan struct{} // closed and replaced at every change of state
-	poke     chan struct{} // requests a look at once
+	mu      sync.Mutex
+	groups  []*Group      // of the table
+	trusted time.Time     // nothing is published after this time, on the monotonic clock
+	changed chan struct{} // closed and replaced at every change of state
+	poke    chan struct{} // requests a look at once
 
 	// Touched only by Run:
-	failures int    // sessions that have failed in a row
-	logged   string // why the last of them failed, as it was logged
-	held     bool   // shards were held since Run began
+	logged string // why the last session failed, as it was logged
+	held   bool   // shards were held since Run began
 }
 
 // New makes an owner of no groups, with its configuration to be filled in.
@@ -71,17 +70,15 @@ func (o *Owner) Open(table string, groups []*Group) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	before := o.groups
-	o.groups, o.relayed = groups, nil
+	o.groups = groups
 	for _, g := range groups {
 		for _, b := range before {
-			if g.Mapping == "" && b.Mapping == "" && g.Column == b.Column { // a new term does not end its waiting
+			if g.Column == b.Column { // a new term does not end the waiting of a watched group
 				g.logged, g.since = b.logged, b.since
 			}
 		}
 		g.owner, g.class = o, classOf(table, g.Column)
-		if g.reset(nil); !g.state.Watched {
-			o.relayed = append(o.relayed, g)
-		}
+		g.reset(nil)
 	}
 	o.notify()
 }
@@ -91,7 +88,7 @@ type State struct {
 	Column, Name string    // as in [Group]
 	Owned        Set       // shards to relay
 	Leaving      Set       // shards that are still held, but will be released once their rows have settled
-	Replicas     int       // number of replicas that share the group, as last counted; 0 if unknown
+	Replicas     int       // number of replicas that share or relay the group, as last counted; 0 if unknown
 	Others       int       // replicas of other kinds, which never own shards beside this one
 	Unowned      int       // shards that no replica held at the last look
 	Unable       bool      // this replica takes no shards, since it cannot publish and another one can
@@ -107,8 +104,6 @@ func (s State) Holds() bool { return s.Owned != Set{} || s.Leaving != Set{} }
 const (
 	lookSoon = 250 * time.Millisecond // while there are shards to take or to release
 	lookEver = time.Second
-
-	lookAgain = 50 * time.Millisecond // at most, while another replica takes shards
 )
 
 // Given is the payload of the notification that shards were released.
@@ -122,11 +117,13 @@ func (o *Owner) States() ([]State, <-chan struct{}) {
 	return o.states(), o.changed
 }
 
-// Replicas returns how many replicas relay any group of the table, this one included; 0 if that is not known.
-func (o *Owner) Replicas() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.replicas
+// Replicas returns how many replicas relay the group that has most, this one included; 0 if that is not known.
+func (o *Owner) Replicas() (most int) {
+	states, _ := o.States()
+	for _, s := range states {
+		most = max(most, s.Replicas+s.Others)
+	}
+	return most
 }
 
 // states returns the states of all groups. The caller holds mu.
@@ -156,12 +153,6 @@ func (o *Owner) update(change func()) {
 
 // Look requests a look at the locks at once, since another replica may have released shards.
 func (o *Owner) Look() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.look()
-}
-
-func (o *Owner) look() {
 	select {
 	case o.poke <- struct{}{}:
 	default:
@@ -174,12 +165,15 @@ func (o *Owner) look() {
 // another replica may have relayed their rows before this one owns them again, and the next connection may lead to a
 // server that has forgotten the last transactions. It may then be called again.
 func (o *Owner) Run(ctx context.Context) {
-	for o.held = false; ctx.Err() == nil && !o.held; o.failures++ {
+	for o.held = false; ctx.Err() == nil && !o.held; {
 		started := time.Now()
 		err := o.session(ctx)
+		if errors.Is(err, ErrPooler) {
+			err = fmt.Errorf("%w: set %s to the PostgreSQL server itself", err, o.Names.Of("Direct"))
+		}
 		joined := false
 		o.update(func() {
-			joined, o.replicas, o.trusted = o.replicas > 0, 0, time.Time{}
+			joined, o.trusted = !o.trusted.IsZero(), time.Time{}
 			for _, g := range o.groups {
 				g.reset(err)
 			}
@@ -187,14 +181,14 @@ func (o *Owner) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		pause := time.Second
 		if joined && time.Since(started) > o.TTL { // an attempt to connect may take as long
-			o.failures, o.logged = 0, ""
+			pause, o.logged = 50*time.Millisecond, ""
 		}
 		if text := errtext.Line(err); text != o.logged {
 			o.Logger.Warn("cannot own shards", "error", err)
 			o.logged = text
 		}
-		pause := min(50*time.Millisecond<<min(o.failures, 6), 2*time.Second)
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause/2 + rand.N(pause/2)):

@@ -13,14 +13,6 @@ import (
 var ErrPooler = errors.New("the connection for ownership goes through a transaction pooler, which breaks " +
 	"session locks")
 
-// pooled adds the remedy to an error that is [ErrPooler].
-func (o *Owner) pooled(err error) error {
-	if !errors.Is(err, ErrPooler) {
-		return err
-	}
-	return fmt.Errorf("%w: set %s to the PostgreSQL server itself", err, o.Names.Of("Direct"))
-}
-
 // poolerRounds is how many chances a pooler gets to show itself. Other clients of a busy pooler may take the server
 // session in between, so that a single look misses it.
 const poolerRounds = 20
@@ -40,33 +32,26 @@ func CheckPooler(ctx context.Context, conn *pgx.Conn, connect func(context.Conte
 	}
 	defer hangUp(ctx, second)
 	for range poolerRounds {
-		err := pgx.BeginFunc(ctx, second, func(pgx.Tx) error {
-			other, err := backend(ctx, second)
-			if err != nil {
-				return err
-			}
-			before := pid
-			if pid, err = backend(ctx, conn); err == nil && (other == before || pid != before) {
-				err = ErrPooler
-			}
-			return err
-		})
-		if errors.Is(err, ErrPooler) {
-			return ErrPooler
-		} else if err != nil {
+		_, began := second.Exec(ctx, "begin", pgx.QueryExecModeExec)
+		other, asked := backend(ctx, second)
+		now, err := backend(ctx, conn)
+		_, ended := second.Exec(ctx, "commit", pgx.QueryExecModeExec)
+		if err := errors.Join(began, asked, err, ended); err != nil {
 			return fmt.Errorf("look for a pooler: %w", err)
+		}
+		if other == pid || now != pid {
+			return ErrPooler
 		}
 	}
 	return nil
 }
 
 // backend returns the server process that executes the connection's statements at present.
-func backend(ctx context.Context, conn *pgx.Conn) (uint32, error) {
-	var pid uint32
-	if err := conn.QueryRow(ctx, "select pg_backend_pid()", pgx.QueryExecModeExec).Scan(&pid); err != nil {
-		return 0, fmt.Errorf("ask for the server process: %w", err)
+func backend(ctx context.Context, conn *pgx.Conn) (pid uint32, err error) {
+	if err = conn.QueryRow(ctx, "select pg_backend_pid()", pgx.QueryExecModeExec).Scan(&pid); err != nil {
+		err = fmt.Errorf("ask for the server process: %w", err)
 	}
-	return pid, nil
+	return pid, err
 }
 
 // Answered reports whether err means that a server was reached but cannot be used for ownership.

@@ -34,7 +34,7 @@ func (o *Owner) session(ctx context.Context) error {
 	s := &session{o, conn, rand.Perm(o.Shards)}
 	defer hangUp(ctx, conn)
 	if err := CheckPooler(connecting, conn, o.Connect); err != nil {
-		return o.pooled(err)
+		return err
 	}
 	if err := s.join(connecting); err != nil {
 		return err
@@ -64,15 +64,18 @@ var ErrStandby = errors.New("the database server is a standby, where nothing can
 // join makes this session count as a replica.
 func (s *session) join(ctx context.Context) error {
 	var classes []int32
-	var numbers []int
-	for _, g := range s.relayed {
-		g.shown, g.logged, g.since = membershipOf(s.Shards, g.Mapping, g.canPublish()), "", time.Time{}
-		classes, numbers = append(classes, g.class), append(numbers, g.shown.number())
+	var numbers []int32
+	for _, g := range s.groups {
+		if g.Mapping == "" {
+			continue
+		}
+		g.shown, g.logged, g.since = g.membership(), "", time.Time{}
+		classes, numbers = append(classes, g.class), append(numbers, int32(g.shown))
 	}
 	var standby bool
 	sign := rand.Int64N(1<<62) + 1
 	err := s.conn.QueryRow(ctx, sql.Text("owner_join.sql", nil), pgx.QueryExecModeExec, classes, numbers,
-		fmt.Sprint(s.TTL.Milliseconds()), sign).Scan(nil, nil, nil, &standby)
+		fmt.Sprint(s.TTL.Milliseconds()), sign).Scan(nil, nil, nil, nil, &standby)
 	switch {
 	case err != nil:
 		return fmt.Errorf("join replicas: %w", err)
@@ -125,49 +128,56 @@ func (s *session) turn(ctx context.Context) (time.Duration, error) {
 		return 0, fmt.Errorf("%w: all hosts of %s and %s must lead to the same primary",
 			ErrElsewhere, s.Names.Of("Pool"), s.Names.Of("Direct"))
 	}
-	if err := s.give(ctx); err != nil {
-		return 0, err
-	}
-	if err := s.declare(ctx); err != nil {
-		return 0, err
+	ctx, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
+	defer cancel()
+	for _, g := range s.groups {
+		if err := s.give(ctx, g); err != nil {
+			return 0, err
+		}
+		if err := s.declare(ctx, g); err != nil {
+			return 0, err
+		}
 	}
 	found, err := s.list(ctx)
 	if err != nil {
 		return 0, err
 	}
 	pause := lookEver
-	for _, g := range s.relayed {
+	for _, g := range s.groups {
+		if g.Mapping == "" {
+			s.watch(g, found[g.class])
+			continue
+		}
 		l := g.read(found[g.class], s.Shards)
 		if !l.joined {
-			return 0, s.pooled(ErrPooler)
+			return 0, ErrPooler
 		}
-		next, err := s.turnOf(ctx, g, l)
+		settled, err := s.turnOf(ctx, g, l)
 		if err != nil {
 			return 0, err
 		}
-		pause = min(pause, next)
+		if !settled {
+			pause = lookSoon
+		}
 	}
-	s.lookAround(found)
 	return pause, nil
 }
 
-// turnOf is the part of a turn that concerns one group.
-func (s *session) turnOf(ctx context.Context, g *Group, l locks) (pause time.Duration, err error) {
-	contested := false
-	if l.foreign == nil && len(l.wanted(s.order)) > 0 {
-		if l, contested, err = s.take(ctx, g, l); err != nil {
-			return 0, err
+// turnOf is the part of a turn that concerns one group. It reports whether there is nothing to take or to release.
+func (s *session) turnOf(ctx context.Context, g *Group, l locks) (settled bool, err error) {
+	if l.foreign == 0 && len(l.wanted(s.order)) > 0 {
+		if l, err = s.take(ctx, g, l); err != nil {
+			return false, err
 		}
 	}
 	note := "" // why this replica takes no shards of the group
-	if l.foreign != nil {
-		note = g.shown.why(*l.foreign, s.Names)
+	if l.foreign != 0 {
+		note = g.shown.waits(l.foreign, s.Names)
 	}
-	if note != g.logged {
-		if g.logged = note; note != "" {
-			s.Logger.Warn("this replica stands by", s.about(g, "reason", note)...)
-		}
+	if note != "" && note != g.logged {
+		s.Logger.Warn("this replica stands by", "destinations", g.Name, "reason", note)
 	}
+	g.logged = note
 	var surplus Set
 	if lasting := s.lasts(g, l.apart); lasting || !l.apart {
 		surplus = l.surplus(s.order)
@@ -180,28 +190,12 @@ func (s *session) turnOf(ctx context.Context, g *Group, l locks) (pause time.Dur
 		state.Replicas, state.Unowned, state.Note, state.Err = l.replicas, l.unowned(s.Shards), note, nil
 		state.Others, state.Unable = l.others, l.apart
 	})
-	if contested {
-		return lookAgain/2 + rand.N(lookAgain/2), nil
-	}
-	if l.mine.Len() != l.share || l.taken.Len() < s.Shards {
-		return lookSoon, nil
-	}
-	return lookEver, nil
-}
-
-// about returns the attributes of a log line about a group.
-func (s *session) about(g *Group, attributes ...any) []any {
-	if len(s.groups) > 1 {
-		attributes = append(attributes, "destinations", g.Name)
-	}
-	return attributes
+	return l.mine.Len() == l.share && l.taken.Len() >= s.Shards, nil
 }
 
 // list looks at the locks, which proves that the session is alive and extends the time of trust.
 func (s *session) list(ctx context.Context) (map[int32][]Replica, error) {
 	asked := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
-	defer cancel()
 	var classes []int32
 	for _, g := range s.groups {
 		classes = append(classes, g.class)

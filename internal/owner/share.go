@@ -8,14 +8,14 @@ import (
 
 // locks is what one look at the server shows of all replicas of a group.
 type locks struct {
-	mine     Set         // shards that this session holds
-	taken    Set         // shards that any replica holds
-	joined   bool        // this session's own membership is there
-	replicas int         // replicas like this one, itself included
-	share    int         // how many shards this one should hold
-	apart    bool        // this replica cannot publish, and another one can
-	others   int         // other replicas, which never own shards beside this one
-	foreign  *membership // of one of the others that owns shards, nil if there is none
+	mine     Set        // shards that this session holds
+	taken    Set        // shards that any replica holds
+	joined   bool       // this session's own membership is there
+	replicas int        // replicas like this one, itself included
+	share    int        // how many shards this one should hold
+	apart    bool       // this replica cannot publish, and another one can
+	others   int        // other replicas, which never own shards beside this one
+	foreign  membership // of one of the others that owns shards, 0 if there is none
 }
 
 // read interprets the locks of a group, whose rows are divided into a number of shards.
@@ -27,17 +27,18 @@ func (g *Group) read(replicas []Replica, shards int) (l locks) {
 	for _, r := range replicas {
 		l.taken = l.taken.Or(r.Owned)
 		if r.mine {
-			l.mine, l.joined = r.Owned, r.member
+			l.mine, l.joined = r.Owned, r.membership != 0
 		}
 		switch {
-		case r.member && r.like(g.shown) && r.Able:
-			able = append(able, r)
-		case r.member && r.like(g.shown):
-			unable = append(unable, r)
-		case r.member:
+		case r.membership == 0:
+		case !r.like(g.shown):
 			if l.others++; r.Owned != (Set{}) {
-				l.foreign = &r.membership
+				l.foreign = r.membership
 			}
+		case r.Able():
+			able = append(able, r)
+		default:
+			unable = append(unable, r)
 		}
 	}
 	l.replicas = len(able) + len(unable)
@@ -59,48 +60,34 @@ func mostFirst(a, b Replica) int {
 	return cmp.Or(cmp.Compare(b.Owned.Len(), a.Owned.Len()), cmp.Compare(a.Backend, b.Backend))
 }
 
-// lookAround counts the replicas, and notes which of the watched groups are relayed by another one.
-func (s *session) lookAround(found map[int32][]Replica) {
-	sessions, served := map[int32]bool{}, map[int32]bool{}
-	for class, replicas := range found {
-		for _, r := range replicas {
-			if r.member {
-				sessions[r.Backend], served[class] = true, true
-			}
-		}
-	}
-	s.update(func() { s.replicas = len(sessions) })
-	for _, g := range s.groups {
-		if g.Mapping == "" {
-			s.watch(g, served[g.class])
-		}
-	}
-}
-
 // watch notes whether any replica relays a group that this one does not.
-func (s *session) watch(g *Group, served bool) {
-	unserved, told := s.lasts(g, !served), g.logged != ""
+func (s *session) watch(g *Group, replicas []Replica) {
+	members := 0
+	for _, r := range replicas {
+		if r.membership != 0 {
+			members++
+		}
+	}
+	unserved := s.lasts(g, members == 0)
 	s.update(func() {
-		g.state.Err, g.state.Unowned, g.state.Unserved = nil, 0, time.Time{}
+		g.state.Err, g.state.Replicas, g.state.Unowned, g.state.Unserved = nil, members, 0, time.Time{}
 		if unserved {
 			g.state.Unowned, g.state.Unserved = s.Shards, g.since
 		}
 	})
-	switch {
-	case unserved && !told:
-		g.logged = g.Name
+	if unserved && g.logged == "" {
 		s.Logger.Warn("rows wait for a destination that no replica relays",
 			"destinations", g.Name, "column", g.Column)
-	case !unserved && told:
-		g.logged = ""
-		s.Logger.Info("a replica relays the other destination of the table", "destinations", g.Name)
+	}
+	if g.logged = ""; unserved {
+		g.logged = g.Name
 	}
 }
 
 // unowned returns how many shards no replica holds, counted in the division of the replicas that own any.
 func (l locks) unowned(shards int) int {
-	if l.foreign != nil {
-		shards = l.foreign.Of
+	if l.foreign != 0 {
+		shards = l.foreign.Of()
 	}
 	return max(shards-l.taken.Len(), 0)
 }
@@ -112,12 +99,14 @@ func (l locks) wanted(order []int) []int {
 }
 
 // surplus returns the shards to release: the last ones in a session's order.
-func (l locks) surplus(order []int) (s Set) {
-	held := slices.DeleteFunc(slices.Clone(order), func(shard int) bool { return !l.mine.Has(shard) })
-	for _, shard := range held[min(len(held), l.share):] {
-		s.Add(shard)
+func (l locks) surplus(order []int) Set {
+	var kept Set
+	for _, shard := range order {
+		if l.mine.Has(shard) && kept.Len() < l.share {
+			kept.Add(shard)
+		}
 	}
-	return s
+	return l.mine.Without(kept)
 }
 
 // Patience is the multiple of the time to live after which a replica releases its shards to others although that has a

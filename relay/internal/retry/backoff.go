@@ -15,12 +15,7 @@ import (
 func Backoff(least, most time.Duration, id string, attempt int64) time.Duration {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id)) // a hash never fails
-	_, _ = h.Write([]byte{byte(attempt), byte(attempt >> 8), byte(attempt >> 16)})
-	x := h.Sum64() // the last bytes hardly affect the high bits of FNV, so mix them
-	x ^= x >> 32
-	x *= 0xd6e8feb86659fd93
-	x ^= x >> 32
-	part := float64(x>>11) / (1 << 53)
+	part := rand.New(rand.NewPCG(h.Sum64(), uint64(attempt))).Float64()
 	return time.Duration(part * float64(Doubled(least, most, attempt-2)))
 }
 
