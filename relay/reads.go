@@ -13,8 +13,9 @@ import (
 // takes two connections of the pool for its reads.
 func (l *loop) read(ctx context.Context, now time.Time) {
 	for r := l.engine.Next(now); r != nil; r = l.engine.Next(now) {
+		limit := l.engine.LimitOf(r.Kind)
 		go func() { // the loop waits for its result
-			r.Do(ctx, l.table)
+			r.Do(ctx, limit, l.table)
 			l.results <- r
 		}()
 	}

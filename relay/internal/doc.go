@@ -97,10 +97,9 @@ drops the rule and names the test that notices.
     marked as soon as the database answers, and not published again.
   - A firewall forgets connections, so that what is sent on them is lost without an error: the loss of the control
     connection is noticed within the time to live, and no statement is sent on the pool's connections any more. What was
-    sent on a lost one ends when the operating system finds that nothing is acknowledged. Where a proxy on the way
-    acknowledges in the server's place, a write ends when its time is over, after half a minute at most: then the
-    others are given up, too. A read ends with the term, since the control connection is lost as well. The listener's
-    connection has to answer within half of the time to live.
+    sent on a lost one ends when the operating system finds that nothing is acknowledged; where a proxy on the way
+    acknowledges in the server's place, when the statement's time is over, after half a minute at most: then the others
+    are given up, too. The listener's connection has to answer within half of the time to live.
   - Only this replica cannot publish to one of its destinations (its password, its network): it says so in its
     membership, and the others no longer count it. After three times the time to live it gives them its shards, as on
     a clean stop. Until then its other destinations go on.
@@ -111,7 +110,8 @@ drops the rule and names the test that notices.
   - The table changes, or replicas are configured differently: replicas that would place a row in another shard or
     order never own shards at the same time (package owner). Each replica looks at the catalogue now and then and
     reopens a table that has changed (follow).
-  - A read takes minutes: it has eight of them, a sweep's page half a minute, and its kind rests in proportion (reads).
+  - A read needs more time than it has: it rests in proportion, the other reads go first, and it is repeated with twice
+    the time (reads). A sweep has little time at first.
   - The database does not mark rows, with an error or by doing nothing: they stay in flight, and some of them are
     tried again every ten seconds (unwritten). What a statement cannot write in its time is written in smaller
     statements (divide). From then on, and for the rows that the last owner of a shard may have left in this state or

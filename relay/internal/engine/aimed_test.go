@@ -350,7 +350,7 @@ func TestTailRestsBrieflyAfterAStuckPage(t *testing.T) {
 	h.run(h.at + 100*ms)
 	h.Engine.reads.turn = kinds - 1 // the tail has its turn
 	r := h.Next(h.now())
-	for r.Do(t.Context(), h.table); r.Kind != Tail; r.Do(t.Context(), h.table) {
+	for r.Do(t.Context(), StatementTimeout, h.table); r.Kind != Tail; r.Do(t.Context(), StatementTimeout, h.table) {
 		h.Taken(r, time.Time{}, h.now())
 		r = h.Next(h.now())
 	}

@@ -39,7 +39,7 @@ func (h *byHand) reads(kind Kind) {
 	if r == nil || r.Kind != kind {
 		h.t.Fatalf("no read of kind %d: %+v", kind, r)
 	}
-	r.Do(h.t.Context(), h.table)
+	r.Do(h.t.Context(), StatementTimeout, h.table)
 	h.Taken(r, time.Time{}, h.now())
 }
 

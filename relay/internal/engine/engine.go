@@ -80,9 +80,7 @@ func New(s Setup) *Engine {
 			by: map[uint64]waiter{}, room: &hold{cause: causeOrder}, blocked: &hold{cause: CauseBehindFailed},
 		},
 		held: map[Cause]int64{}, flying: map[string]*Row{}, gone: map[string]uint64{},
-		shards: shards{
-			flying: make([]int, s.Shards), leaving: map[int]time.Time{}, since: make([]time.Time, s.Shards),
-		},
+		shards: shards{flying: make([]int, s.Shards), since: make([]time.Time, s.Shards)},
 		holds: holds{
 			by: map[publisher.Fate]*hold{}, topics: map[publisher.Address]*hold{},
 		},
@@ -99,10 +97,9 @@ func (e *Engine) ordered() bool { return e.Table.Ordinal() && !e.Table.Ranked() 
 // shards are the shards that this replica relays, with the number of rows of each in flight. A shard that is lost keeps
 // its count until the last of its rows has landed: invariant 5 of package internal counts rows on the wire, too.
 type shards struct {
-	active  owner.Set
-	flying  []int             // by shard
-	leaving map[int]time.Time // since when each of these shards is to be released
-	since   []time.Time       // when this replica acquired each shard
+	active owner.Set
+	flying []int       // by shard
+	since  []time.Time // when this replica acquired each shard, or was to release it
 }
 
 // queried returns the shards for a query, nil for all.
@@ -127,7 +124,7 @@ func (e *Engine) Own(active, leaving owner.Set, now time.Time) (left owner.Set) 
 	if lost != (owner.Set{}) {
 		e.lose(lost)
 	}
-	for _, shard := range gained.Shards() {
+	for _, shard := range lost.Or(gained).Shards() {
 		e.shards.since[shard] = now
 	}
 	if gained != (owner.Set{}) {
@@ -136,22 +133,11 @@ func (e *Engine) Own(active, leaving owner.Set, now time.Time) (left owner.Set) 
 		e.unproven = e.Limits.Rows
 		e.begins()
 	}
-	// A shard that was to leave may stay after all: another replica has gone. Its patience begins again the next time.
-	for shard := range e.shards.leaving {
-		if !leaving.Has(shard) {
-			delete(e.shards.leaving, shard)
-		}
-	}
 	// A leaving shard is released when its last row in flight has landed. Rows that cannot be written would keep it for
 	// ever; these are let go.
 	for _, shard := range leaving.Shards() {
-		since, known := e.shards.leaving[shard]
-		if !known {
-			since = now
-			e.shards.leaving[shard] = now
-		}
 		if e.shards.flying[shard] > 0 {
-			e.letGo(shard, now.Sub(since) >= e.Limits.Patience)
+			e.letGo(shard, now.Sub(e.shards.since[shard]) >= e.Limits.Patience)
 		}
 		if e.shards.flying[shard] == 0 {
 			left.Add(shard)

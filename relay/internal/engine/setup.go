@@ -76,7 +76,8 @@ const (
 	mostWaiting = 1_250_000
 )
 
-// StatementTimeout limits one statement that writes. A connection on which one takes longer counts as dead.
+// StatementTimeout limits one statement. A connection on which one takes longer counts as dead. The user gives a read
+// that has run out of time a longer limit.
 const StatementTimeout = 30 * time.Second
 
 // TryLanes is the number of additional lanes, for keys that were not accepted the last time. A publish that may stay

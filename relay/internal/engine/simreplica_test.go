@@ -184,7 +184,7 @@ func (p *simReplica) read(r *Read) {
 		if p.dead {
 			return
 		}
-		r.Do(context.Background(), p.table)
+		r.Do(context.Background(), StatementTimeout, p.table)
 		took := p.upto(p.took) + time.Duration(p.table.visited)*2*time.Microsecond
 		if fails != nil {
 			took += p.upto(3 * time.Second)
