@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/outbox-relay/outbox-relay/internal/pgsession"
+	"github.com/outbox-relay/outbox-relay/internal/owner"
 )
 
 // chooseTime bounds the statements that look through the table.
@@ -17,26 +17,29 @@ const chooseTime = time.Hour
 // list declares cursors on a connection of their own, with hold: lists of rows that were chosen at one moment. The
 // server keeps them, so that neither this process nor an open transaction has to: there may be millions of rows,
 // changing them takes many transactions, and while a snapshot is open the relays step over every row that was relayed
-// since. A pooler would lend the session with the cursors to others. Looking for the rows takes at most patience.
+// since. A transaction pooler would lend the session with the cursors to others. Looking for the rows takes at most
+// patience.
 func (o *Outbox) list(ctx context.Context, patience time.Duration, declare func(pgx.Tx) error) (*pgx.Conn, error) {
 	conn, err := o.Connect(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connect to database: %w", err)
 	}
-	if !pgsession.IsOwn(conn) {
-		closeList(ctx, conn)
-		return nil, errors.New("a transaction pooler cannot keep the list of rows: set OUTBOX_DATABASE_DIRECT_URL")
-	}
 	// The rows are found by the commit, which the server's own time limit spares.
 	late := time.AfterFunc(patience, func() { _ = conn.PgConn().CancelRequest(context.WithoutCancel(ctx)) })
 	defer late.Stop()
-	moment := pgx.TxOptions{IsoLevel: pgx.RepeatableRead} // the same for all cursors
-	err = pgx.BeginTxFunc(ctx, conn, moment, func(tx pgx.Tx) error {
-		if err := (limits{statement: patience}).limit(ctx, tx); err != nil {
-			return err
-		}
-		return declare(tx)
-	})
+	err = owner.CheckPooler(ctx, conn, o.Connect)
+	if errors.Is(err, owner.ErrPooler) {
+		err = errors.New("a transaction pooler cannot keep the list of rows: set OUTBOX_DATABASE_DIRECT_URL")
+	}
+	if err == nil {
+		moment := pgx.TxOptions{IsoLevel: pgx.RepeatableRead} // the same for all cursors
+		err = pgx.BeginTxFunc(ctx, conn, moment, func(tx pgx.Tx) error {
+			if err := (limits{statement: patience}).limit(ctx, tx); err != nil {
+				return err
+			}
+			return declare(tx)
+		})
+	}
 	if err != nil {
 		closeList(ctx, conn)
 		return nil, err
