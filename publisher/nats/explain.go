@@ -51,8 +51,8 @@ func (a attempt) explain(err error) *connect.Failure {
 	} {
 		if errors.Is(err, refused) {
 			return c.FailedLogin("login refused", "it refuses the login", "correct user and password, token, nkey or "+
-				".creds file in "+a.names.Of("Auth")+", whichever the server knows, also if the credentials have "+
-				"expired or were revoked", cause)
+				".creds file, whichever the server knows, also if the credentials have expired or were revoked (the "+
+				"present login is that in "+a.names.Of("Auth")+")", cause)
 		}
 	}
 	_, authority := errors.AsType[x509.UnknownAuthorityError](err)

@@ -159,8 +159,8 @@ func TestNATSCredentials(t *testing.T) {
 	}
 	const refused = "refuses the login"
 	checkMistakes(t, map[string]mistake{
-		"no credentials":    {o.url(), nil, []string{refused, "OUTBOX_NATS_CREDS"}},
-		"user and password": {"nats://relay:hunter2@" + host.Host, nil, []string{refused, "OUTBOX_NATS_CREDS"}},
+		"no credentials":    {o.url(), nil, []string{refused, ".creds file"}},
+		"user and password": {"nats://relay:hunter2@" + host.Host, nil, []string{refused, "OUTBOX_PUBLISH_URL"}},
 		"of another operator": {
 			o.url(), creds("stranger.creds", credsOf(t, stranger, nil)),
 			[]string{refused, "OUTBOX_NATS_CREDS"},
