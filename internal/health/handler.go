@@ -21,7 +21,7 @@ var page []byte
 // pagePolicy lets the browser run and show only the page's own contents, by their hashes, which a test compares, and
 // fetch only from the page's origin.
 const pagePolicy = "default-src 'none'; style-src 'sha256-uoo/ytZydcPbYz6Reej6wCzaUp8bS7M6Gh6On0TrDfI='; " +
-	"script-src 'sha256-Oys2bQWSDE29z7MrJLrPPZwbNVaW2B1eBuQaKf0PSfU='; connect-src 'self'; img-src data:; " +
+	"script-src 'sha256-tgh+h/4WndRyl97jyuth8NSc27nU2D9dJk2/Qww591g='; connect-src 'self'; img-src data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // handler serves the paths for which the server has fields. The kubelet has no credentials, so liveness and readiness
