@@ -207,7 +207,7 @@ func (m *mapping) inJSON(s rowkey.Source, setting string) string {
 
 // extraText returns the expression for an additional text of a row.
 func (m *mapping) extraText(s rowkey.Source) string {
-	const template = "the template of a topic or an exchange"
+	template := "the template with {" + s.Name + "}"
 	sent := m.relation.columns[m.config.Columns[sentAs+s.Name]] // as this header
 	switch {
 	case s.Kind == rowkey.Time:
@@ -228,7 +228,7 @@ type placed struct{ header, expression string }
 func (m *mapping) placeHeaders() {
 	for _, ours := range slices.Sorted(maps.Keys(m.config.Columns)) {
 		if header, isSent := strings.CutPrefix(ours, sentAs); isSent {
-			c := m.needed(m.config.Columns[ours], m.config.Names.Of("Columns"))
+			c := m.needed(m.config.Columns[ours], m.config.Names.Of("Columns")+"="+ours)
 			m.placed = append(m.placed, placed{header, c.text()})
 		}
 	}

@@ -18,7 +18,7 @@ type Config struct {
 	Preferred map[string]string
 	Key       rowkey.Source
 	// Extra are additional texts that each row carries, for templates and the like, at most [MostExtra]. A text may be
-	// NULL. A header is one of the row's own, or else the column that is sent as this header.
+	// NULL. A header is the column that is sent as this header, or else one of the row's own.
 	Extra  []rowkey.Source
 	Delete bool // accepted rows are deleted instead of marked
 	// MaxRow is how many bytes of a row are read, 0 for [DefaultMaxRow]. A larger row comes without its values and is

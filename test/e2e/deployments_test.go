@@ -69,7 +69,7 @@ func TestDeploymentForEachDestination(t *testing.T) {
 			[]string{"rows wait for a destination that no replica relays", `"destinations":"mail"`})
 	})
 	if d := doctor(t, with("audit")); !d.says("warning", "replicas", nobody+"destination mail", "mail_relayed_at",
-		"drop column") ||
+		"drop these columns") ||
 		!d.says("ok", "replicas", "those with the state in the table's own columns", "relayed by others: 1") {
 		t.Errorf("doctor says %+v", d)
 	}

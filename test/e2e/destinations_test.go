@@ -216,7 +216,7 @@ func TestDestinationComesAndGoes(t *testing.T) {
 	last.stop()
 	check(t, outbox, b.received(t, topic))
 	if d := doctor(t, one); !d.says("warning", "replicas", "no replica relays destination copy", "copy_relayed_at",
-		"drop column") {
+		"drop these columns") {
 		t.Errorf("doctor says %+v", d.worse())
 	}
 	if code, out, _ := runCommand(t, two, "drain"); code != 0 {

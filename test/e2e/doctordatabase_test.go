@@ -84,7 +84,7 @@ func TestDoctorTable(t *testing.T) {
 			pgtest.ShapeB,
 			settings{"OUTBOX_COLUMNS=header.kind:type"},
 			"error", "columns",
-			[]string{"no column type", "OUTBOX_COLUMNS"},
+			[]string{"no column type", "OUTBOX_COLUMNS=header.kind"},
 			false,
 		},
 		"pending index": {
