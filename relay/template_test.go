@@ -41,8 +41,8 @@ func TestTemplatesFindTextsOfRows(t *testing.T) {
 		t.Errorf("the topics are %q", topics)
 	}
 	for id, want := range map[int]string{
-		2: "needs {payload.shop.id}, and the payload of this row has no value there",
-		3: "needs {header.region}, and this row has no such header",
+		2: "needs {payload.shop.id}, which is missing or NULL in this row",
+		3: "needs {header.region}, which is missing or NULL in this row",
 	} {
 		if got := pgtest.Value[string](t, s,
 			"select last_error from outbox_messages where failed_at is not null and id = $1", id); !strings.HasSuffix(got,
