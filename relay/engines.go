@@ -102,8 +102,17 @@ func (l *loop) own(now time.Time) (changed <-chan struct{}) {
 		state.Owned, state.Leaving = state.Owned.Or(awaited), state.Leaving.Without(awaited)
 	}
 	l.mu.Unlock()
+	// While a destination is paused, its engine relays no shard, and shards still move between replicas. Rows that were
+	// read and not handed over are forgotten when the pause begins and read again after it, since another session may
+	// change or delete them meanwhile. What is on the wire is answered and settled.
+	if l.to.paused.Load() {
+		state.Owned = owner.Set{}
+	}
+	if state.Owned == (owner.Set{}) {
+		l.arm(false)
+	}
 	// The engine does not know of other engines. It says what it has left; that all have is decided here.
-	left := l.engine.Own(l.relayed(state.Owned), state.Leaving, now)
+	left := l.engine.Own(state.Owned, state.Leaving, now)
 	if left == (owner.Set{}) {
 		return changed
 	}

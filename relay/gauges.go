@@ -26,10 +26,7 @@ func (r *Relay) gauges(meter metric.Meter) error {
 	var errs []error
 	gauge := func(name, description string) metric.Int64ObservableGauge {
 		g, err := meter.Int64ObservableGauge(name, metric.WithDescription(description))
-		if err != nil {
-			errs = append(errs, fmt.Errorf("metric %s: %w", name, err))
-		}
-		all = append(all, g)
+		errs, all = append(errs, err), append(all, g)
 		return g
 	}
 	// Of this process, and what it sees of the others.

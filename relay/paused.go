@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
@@ -27,33 +26,14 @@ func every(ctx context.Context, interval time.Duration, do func(now time.Time)) 
 // lookAtPauses records which destinations are paused. A pause is not trouble of this replica, which may own shards
 // meanwhile.
 func (r *Relay) lookAtPauses() {
-	changed := false
 	for _, d := range r.config.Destinations {
 		if d.Paused == nil {
 			continue
 		}
-		now := d.Paused()
-		if d.paused.Swap(now) == now {
-			continue
+		if now := d.Paused(); d.paused.Swap(now) != now {
+			r.config.Logger.Warn("destination's pause", "destination", d.Name, "paused", now)
+			r.config.wake(measure.SourceNone, false)
+			r.owner.Look()
 		}
-		changed = true
-		r.config.Logger.Warn("destination's pause", "destination", d.Name, "paused", now)
 	}
-	if changed {
-		r.config.wake(measure.SourceNone, false)
-		r.owner.Look()
-	}
-}
-
-// relayed returns which of the shards the engine relays: none while its destination is paused. Rows that were read and
-// not handed over are forgotten when the pause begins and read again after it, since another session may change or
-// delete them meanwhile. What is on the wire is answered and settled. Shards still move between replicas.
-func (l *loop) relayed(shards owner.Set) owner.Set {
-	if l.to.paused.Load() {
-		shards = owner.Set{}
-	}
-	if shards == (owner.Set{}) {
-		l.arm(false)
-	}
-	return shards
 }

@@ -71,24 +71,24 @@ func (r *Relay) checkOwnership(setup error, states []owner.State) Check {
 	}
 	var notes []string
 	for _, s := range states {
+		if s.Watched && s.Unserved.IsZero() { // another deployment relays it
+			continue
+		}
 		note, err := r.ownershipOf(s)
-		c.Err = cmp.Or(c.Err, err)
-		if note != "" && len(states) > 1 {
+		if c.Err = cmp.Or(c.Err, err); len(states) > 1 {
 			note = s.Name + ": " + note
 		}
 		notes = append(notes, note)
 	}
-	c.Note = strings.Join(slices.DeleteFunc(notes, func(note string) bool { return note == "" }), "; ")
+	c.Note = strings.Join(notes, "; ")
 	return c
 }
 
-// ownershipOf says which part of a group's rows this replica relays, or since when nobody relays them. Shards that it
-// is to release count as held: it relays their rows on the wire to the end.
+// ownershipOf says which part of a group's rows this replica relays. Shards that it is to release count as held: it
+// relays their rows on the wire to the end.
 func (r *Relay) ownershipOf(state owner.State) (note string, err error) {
 	held := state.Owned.Len() + state.Leaving.Len()
 	switch {
-	case state.Watched && state.Unserved.IsZero():
-		return "", nil
 	case state.Watched:
 		return fmt.Sprintf("no replica relays %s: rows wait for it since %s",
 			state.Name, state.Unserved.UTC().Format(time.RFC3339)), nil

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -91,9 +90,7 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 func (r *Relay) Close() error {
 	var errs []error
 	for _, d := range r.config.Destinations {
-		if err := d.Publisher.Close(); err != nil {
-			errs = append(errs, fmt.Errorf("close publisher of destination %s: %w", d.Name, err))
-		}
+		errs = append(errs, d.Publisher.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -110,7 +107,6 @@ func (r *Relay) Run(ctx context.Context) error {
 	group.Go(func() { every(ctx, pauseEvery, func(time.Time) { r.lookAtPauses() }) })
 	group.Go(func() { r.watch(ctx) })
 	for failures := 0; ctx.Err() == nil; failures++ {
-		began := time.Now()
 		table, err := outbox.Open(ctx, r.pool, r.plan)
 		if err == nil {
 			r.found(table, nil)
@@ -122,7 +118,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		if err != nil {
 			r.found(nil, err)
 		}
-		if err == nil || time.Since(began) > wellAfter { // after a lost connection, the owner has paused already
+		if err == nil { // after a lost connection, the owner has paused already
 			failures = 0
 		}
 		select { // also if the table could be opened: the statements may still be unable to use it
@@ -136,9 +132,6 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 	return nil
 }
-
-// wellAfter is how long a table must have been usable for the next trouble to count as a new one.
-const wellAfter = 10 * time.Second
 
 // found records the table, or why it cannot be used.
 func (r *Relay) found(table *outbox.Table, err error) {

@@ -22,23 +22,6 @@ func traceOf(m *publisher.Message) trace.SpanContext {
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
 }
 
-// batchSpan begins the span of a batch, with a link to the trace of each row that has one. The row's own trace context
-// is sent unchanged.
-func (e *loop) batchSpan(ctx context.Context, messages []publisher.Message) (context.Context, trace.Span) {
-	ctx, span := e.config.Tracer.Start(ctx, "send "+e.to.Name, trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithAttributes(attribute.String("messaging.operation.name", "send"),
-			attribute.Int("messaging.batch.message_count", len(messages))))
-	if !span.IsRecording() {
-		return ctx, span
-	}
-	for i := range messages {
-		if row := traceOf(&messages[i]); row.IsValid() {
-			span.AddLink(trace.Link{SpanContext: row})
-		}
-	}
-	return ctx, span
-}
-
 // rowSpan begins the span of a row now, since a wire format may leave out the headers later. The returned function
 // makes the span when the row has been marked or has failed with an error. It is nil if the row's trace is not sampled.
 func rowSpan(tracer trace.Tracer, destination string, r *engine.Row, now time.Time) (

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -136,7 +138,9 @@ func (w *worker) publish(ctx, relaying context.Context) {
 // handOver publishes the messages. After a panic, the outcome of all of them is unknown: some may have been sent. The
 // row that causes it is found as one that breaks the connection is, alone and after some tries.
 func (w *worker) handOver(ctx context.Context, messages []publisher.Message) (errs []error) {
-	ctx, span := w.loop.batchSpan(ctx, messages)
+	ctx, span := w.loop.config.Tracer.Start(ctx, "send "+w.loop.to.Name, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attribute.String("messaging.operation.name", "send"),
+			attribute.Int("messaging.batch.message_count", len(messages))))
 	defer span.End()
 	started := time.Now()
 	if caught := w.loop.to.guard(w.loop.config.Logger,
