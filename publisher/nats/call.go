@@ -126,7 +126,7 @@ func (c *call) settles(i int32, err error) {
 func (c *call) finish(unanswered, unsent error) {
 	for i := range c.state {
 		if c.state[i] == sent {
-			c.errs[i] = publisher.AmbiguousError("no acknowledgement", "%w", c.unanswered(unanswered))
+			c.errs[i] = c.silence(c.messages[i].Topic, unanswered)
 		}
 	}
 	for _, i := range c.ready {

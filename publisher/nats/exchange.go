@@ -171,6 +171,19 @@ func (c *call) cutOff() (unanswered, unsent error) {
 	return lost, lost
 }
 
+// silence is the answer for a message that was sent and not acknowledged. If the server has sent something since it was
+// asked to, the message's stream is what does not answer. If it has sent nothing, the answer names no stream, and the
+// relay holds the destination.
+func (c *call) silence(subject string, why error) error {
+	answer := &publisher.Error{
+		Class: publisher.Ambiguous, Short: "no acknowledgement", Err: c.unanswered(why),
+	}
+	if begun := c.stalls.begun; !begun.IsZero() && !c.link.QuietSince(begun) {
+		answer.Scope, answer.Fate = publisher.ScopeTopic, c.link.streams.find(subject).fate()
+	}
+	return answer
+}
+
 // unanswered returns the reason why messages that were sent have no acknowledgement.
 func (c *call) unanswered(why error) error {
 	return fmt.Errorf("sent to NATS server %s, not acknowledged: %w", c.link.server.address, why)

@@ -25,14 +25,15 @@ const (
 // belongs to the goroutine of the call.
 type stalls struct {
 	timer *time.Timer
-	asked time.Time            // time at which the server was last asked to send something; zero before
+	begun time.Time            // time at which the server was first asked to send something; zero before
+	asked time.Time            // time at which the server was last asked
 	since map[string]time.Time // time since which a stream has acknowledged nothing, by name
 	gone  map[string]error     // streams that the call has given up, with the answer for their messages
 }
 
 // clear forgets everything, for the next call or because the connection has ended.
 func (s *stalls) clear() {
-	s.asked = time.Time{}
+	s.begun, s.asked = time.Time{}, time.Time{}
 	clear(s.since)
 	clear(s.gone)
 }
@@ -51,8 +52,8 @@ func (s *stalls) heard(l *link, subject string) {
 // the last look, such as the answer to the keeper's ping, and not by this call's own messages.
 func (c *call) look(now time.Time) {
 	s := &c.stalls
-	if s.asked.IsZero() {
-		s.asked, s.since, s.gone = now, map[string]time.Time{}, map[string]error{}
+	if s.begun.IsZero() {
+		s.begun, s.asked, s.since, s.gone = now, now, map[string]time.Time{}, map[string]error{}
 	}
 	// doubt, below, has the keeper ask the server to send something whenever nothing else comes.
 	answers := !c.link.QuietSince(s.asked)
