@@ -22,9 +22,10 @@ const (
 )
 
 // dial tries each of the URL's hosts once, beginning with the one that worked last, and returns the first connection
-// that is made. The hosts' errors are in the URL's order, so that the same situation gives the same text. It runs in
-// the keeper's goroutine and blocks until a host takes the connection or all have failed. The URL and the token are
-// those of this moment.
+// that is made. If there is none, the next try begins with the next host: each is the last one in its turn, and has all
+// the time it needs then. The hosts' errors are in the URL's order, so that the same situation gives the same text. It
+// runs in the keeper's goroutine and blocks until a host takes the connection or all have failed. The URL and the token
+// are those of this moment.
 func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 	url, err := p.config.URL()
 	if err != nil {
@@ -60,6 +61,7 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 		}
 		return conn, nil
 	}
+	p.host++
 	if ctx.Err() != nil {
 		return nil, err
 	}

@@ -1,14 +1,18 @@
 package amqp_test
 
 import (
+	"context"
+	"net"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rabbitmq/amqp091-go"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
@@ -16,6 +20,29 @@ import (
 func TestOneAddressOfSeveral(t *testing.T) {
 	t.Parallel()
 	publishertest.RunCluster(t, several{newHarness(t, "", amqp091.QueueTypeClassic)})
+}
+
+// A node that takes longer than a turn, because it is far away or asks another service about the user, is waited for
+// also if the node behind it in the URL is away.
+func TestSlowAddressBeforeOneThatIsAway(t *testing.T) {
+	t.Parallel()
+	slow, away := newFake(t, listen(t), func(m *sent) { m.ack() }), listen(t)
+	_ = away.Close()
+	url := "amqp://" + slow.listener.Addr().String() + "," + away.Addr().String()
+	p := amqp.New(amqp.Config{
+		URL: func() (string, error) { return url, nil },
+		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if until, _ := ctx.Deadline(); address != away.Addr().String() && time.Until(until) < 2*connect.LoginTurn {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return new(net.Dialer).DialContext(ctx, network, address)
+		},
+	})
+	t.Cleanup(func() { _ = p.Close() })
+	until := within(t, 10*time.Second)
+	await(t, func() bool { return until.Err() != nil || p.Ping(until) == nil })
+	want(t, "the slow node's message", p.Publish(until, numbered(1, 0, "topic"))[0], publisher.Accepted)
 }
 
 // several is one server with three names.
