@@ -129,6 +129,10 @@ func (w *writer) property(p *amqp091.Publishing, h *publisher.Header) error {
 	case "content_encoding", "content-encoding":
 		p.ContentEncoding = h.Value
 	case "reply_to", "reply-to":
+		if h.Value == "amq.rabbitmq.reply-to" { // RabbitMQ closes the channel under all that is in flight on it
+			return publisher.PermanentError("illegal reply_to",
+				"the row's header %s is %s, which is for consumers on the same channel: name a queue", h.Name, h.Value)
+		}
 		p.ReplyTo = h.Value
 	case "user_id", "user-id":
 		if w.user != "" && h.Value != w.user { // RabbitMQ closes the channel

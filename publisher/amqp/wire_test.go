@@ -137,6 +137,7 @@ func TestUnfitMessagesStayOffTheWire(t *testing.T) {
 		"app id":         {Topic: topic, Headers: []publisher.Header{{Name: "app_id", Value: long}}},
 		"priority":       {Topic: topic, Headers: []publisher.Header{{Name: "priority", Value: "256"}}},
 		"no priority":    {Topic: topic, Headers: []publisher.Header{{Name: "priority", Value: "high"}}},
+		"direct reply":   {Topic: topic, Headers: []publisher.Header{{Name: "reply-to", Value: "amq.rabbitmq.reply-to"}}},
 		"reply to":       {Topic: topic, Headers: []publisher.Header{{Name: "reply_to", Value: long}}},
 		"encoding":       {Topic: topic, Headers: []publisher.Header{{Name: "content_encoding", Value: long}}},
 		"another user":   {Topic: topic, Headers: []publisher.Header{{Name: "user_id", Value: "Guest"}}},
