@@ -80,6 +80,12 @@ func protected(to net.Addr, c *tls.Config) bool {
 	return remote == nil || remote.IP.IsLoopback() || verified
 }
 
+func (s server) encryption() finding.Answer {
+	return finding.WarnIf(!s.protected, "the server's certificate is not verified, or the connection not even "+
+		"encrypted: whoever is on the way can be taken for the database",
+		"add sslmode=verify-full and sslrootcert=FILE to it")
+}
+
 const oldest = 14_00_00 // server_version_num of the first version that works
 
 // findings examines the server. variable is the setting that holds the connection's URL.
@@ -87,9 +93,7 @@ func (s server) findings(variable string) (f finding.List) {
 	const spare = 6 // connections of a replica
 	free := s.slots - s.sessions
 	f.Well("reach", variable, fmt.Sprintf("PostgreSQL %s, database %s, as role %s", s.version, s.database, s.role))
-	f.Add("encryption", variable, finding.WarnIf(!s.protected, "the server's certificate is not verified, or the "+
-		"connection not even encrypted: whoever is on the way can be taken for the database",
-		"add sslmode=verify-full and sslrootcert=FILE to it"))
+	f.Add("encryption", variable, s.encryption())
 	f.Add("version", "", finding.FailIf(s.number < oldest,
 		"PostgreSQL "+s.version+" is too old: the relay needs 14 or newer", "upgrade the server"))
 	f.Add("read_only", variable, finding.FailIf(s.readOnly,
@@ -122,6 +126,9 @@ func (d *Doctor) direct(ctx context.Context, conn *pgx.Conn, work server) (f fin
 	err = owner.CheckPooler(ctx, conn, d.Connect)
 	if err != nil && !errors.Is(err, owner.ErrPooler) {
 		return append(f, unreachable(direct, err))
+	}
+	if work.protected { // otherwise told of the other connection
+		f.Add("encryption", direct, s.encryption())
 	}
 	f.Add("pooler", direct,
 		finding.FailIf(err != nil, "the connection for ownership goes through a transaction pooler, where session "+

@@ -3,6 +3,7 @@ package operate
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,11 +43,12 @@ func (c *Counter) Report(ctx context.Context, table *outbox.Table, o *Outbox, r 
 	return c.fill(context.WithoutCancel(ctx), r) // the result is not for this caller alone
 }
 
-// fill measures the parts that are due, as long as countTimeout is not over, and adds to a report what is known. The
-// others are measured for one of the next callers, since those that were measured are not due then.
+// fill measures the parts that are due, those first that have been for the longest time, as long as countTimeout is not
+// over, and adds to a report what is known. The others are measured for one of the next callers.
 func (c *Counter) fill(ctx context.Context, r *Report) (err error) {
-	for began, i := time.Now(), 0; i < len(c.parts); i++ {
-		p := c.parts[i]
+	began := time.Now()
+	slices.SortStableFunc(c.parts, func(a, b *part) int { return a.due.Compare(b.due) })
+	for _, p := range c.parts {
 		if now := time.Now(); !now.Before(p.due) && now.Sub(began) < countTimeout {
 			// A count says itself that it took too long.
 			limited, cancel := context.WithTimeout(ctx, countTimeout+countTimeout/4)

@@ -128,6 +128,7 @@ func TestManyDestinationsAreMeasuredInTurn(t *testing.T) {
 		{20, 150 * time.Millisecond, 15 * time.Second},
 		{100, 30 * time.Millisecond, 15 * time.Second},
 		{100, 90 * time.Millisecond, 30 * time.Second / 4},
+		{100, 90 * time.Millisecond, time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			g, stuck, asked := &Counter{}, false, time.Duration(0)
