@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rabbitmq/amqp091-go"
@@ -82,8 +83,9 @@ func (p *Publisher) newBatch(ctx context.Context, messages []publisher.Message) 
 	}
 	b.keys.Link(messages)
 	for i := range messages {
-		if exchange := messages[i].Exchange; exchange != "" && len(exchange) <= maxShortString {
-			b.exchanges[exchange] = nil
+		exchange := messages[i].Exchange
+		if exchange != "" && len(exchange) <= maxShortString && !strings.ContainsAny(exchange, "\r\n") {
+			b.exchanges[exchange] = nil // the writer refuses the others
 		}
 		// The others of a key become ready one by one (see answer).
 		if !b.keys.Waits(i) {

@@ -127,6 +127,8 @@ func TestUnfitMessagesStayOffTheWire(t *testing.T) {
 	long := strings.Repeat("é", 128)
 	unfit := map[string]publisher.Message{
 		"routing key":    {Topic: long},
+		"exchange":       {Topic: topic, Exchange: long},
+		"line break":     {Topic: topic, Exchange: "no such\nexchange"},
 		"id":             {ID: long, Topic: topic},
 		"content type":   {Topic: topic, Type: long},
 		"correlation id": {Topic: topic, Headers: []publisher.Header{{Name: "correlation_id", Value: long}}},
