@@ -128,17 +128,17 @@ func (s *session) turn(ctx context.Context) (time.Duration, error) {
 		return 0, fmt.Errorf("%w: all hosts of %s and %s must lead to the same primary",
 			ErrElsewhere, s.Names.Of("Pool"), s.Names.Of("Direct"))
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
+	limited, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
 	defer cancel()
 	for _, g := range s.groups {
-		if err := s.give(ctx, g); err != nil {
+		if err := s.give(limited, g); err != nil {
 			return 0, err
 		}
-		if err := s.declare(ctx, g); err != nil {
+		if err := s.declare(limited, g); err != nil {
 			return 0, err
 		}
 	}
-	found, err := s.list(ctx)
+	found, err := s.list(limited)
 	if err != nil {
 		return 0, err
 	}
@@ -163,8 +163,11 @@ func (s *session) turn(ctx context.Context) (time.Duration, error) {
 	return pause, nil
 }
 
-// turnOf is the part of a turn that concerns one group. It reports whether there is nothing to take or to release.
+// turnOf is the part of a turn that concerns one group, with a limit of its own: there may be a hundred, and the server
+// far away. It reports whether there is nothing to take or to release.
 func (s *session) turnOf(ctx context.Context, g *Group, l locks) (settled bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
+	defer cancel()
 	if l.foreign == 0 && len(l.wanted(s.order)) > 0 {
 		if l, err = s.take(ctx, g, l); err != nil {
 			return false, err
