@@ -121,6 +121,63 @@ func TestRowsWithOneIDAtOnePlaceAreDistinguished(t *testing.T) {
 	}
 }
 
+// So it is where each part of a table has a sequence of its own: one transaction gives rows of several parts the same id
+// and the same time. A mark finds no place in them, or the same place in each.
+func TestRowsOfSeveralPartsAreDistinguished(t *testing.T) {
+	t.Parallel()
+	const columns = "(id bigint, topic text, payload text, part int, inserted_at timestamptz default now(), relayed_at timestamptz)"
+	for name, ddl := range map[string]string{
+		"partitions": "create table outbox_messages " + columns + ` partition by list (part);
+			create table one partition of outbox_messages for values in (1);
+			create table two partition of outbox_messages for values in (2);`,
+		"children": "create table outbox_messages " + columns + `;
+			create table one () inherits (outbox_messages); create table two () inherits (outbox_messages);`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			s.Exec(t, ddl+`begin; insert into one select i, 't', '1-' || i, 1 from generate_series(1, 100) i;
+				insert into two select i, 't', '2-' || i, 2 from generate_series(1, 100) i; commit`,
+				pgx.QueryExecModeSimpleProtocol)
+			table := open(t, s, Config{})
+			rows, identities := tail(t, table, Query{}).Rows, map[string]bool{}
+			for i := range rows {
+				identities[rows[i].Identity()] = true
+			}
+			if len(identities) != 200 {
+				t.Errorf("%d rows of 200 are told apart", len(identities))
+			}
+			for i, free := range []bool{false, true} {
+				if _, err := table.Settle(t.Context(), []*Row{&rows[i]}, free); err != nil {
+					t.Error(err)
+				}
+			}
+			if left := len(tail(t, table, Query{}).Rows); left != 198 {
+				t.Errorf("%d rows are pending, want 198", left)
+			}
+		})
+	}
+}
+
+// A page may end at a row without an id, which fails. Reads that go on from there find what comes later.
+func TestReadsGoOnAfterRowsWithoutID(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, "create table outbox_messages (id int, topic text, payload text, seq bigint not null, relayed_at timestamptz)")
+	s.Exec(t, "insert into outbox_messages select nullif(i, 2), 't', i, i from generate_series(1, 4) i")
+	table := open(t, s, Config{})
+	page := tail(t, table, Query{Most: Most{Rows: 2}})
+	for _, q := range []Query{{}, {Sweep: true}} {
+		q.After = page.Rows[1].Position
+		if rest := tail(t, table, q).Rows; page.Rows[1].Invalid == nil || len(rest) != 2 || rest[0].ID() == "" {
+			t.Errorf("%v: %d rows, %v", q.Sweep, len(rest), page.Rows[1].Invalid)
+		}
+	}
+	if upto := tail(t, table, Query{Sweep: true, Upto: page.Rows[1].Position}).Rows; len(upto) == 0 {
+		t.Error("nothing up to there")
+	}
+}
+
 // If no unique index holds the id, the order value tells rows apart, also after they have been changed.
 func TestChangedRowAmongOthersWithItsID(t *testing.T) {
 	t.Parallel()

@@ -62,10 +62,11 @@ func (i *index) startsWith(expression string) bool {
 }
 
 // uniqueWith returns the columns that distinguish rows with one id, none if ids are unique across all partitions: what
-// a unique index holds beside the id, unless a value of such a column has several text forms, or else the order value.
+// a unique index holds beside the id, unless a value of such a column has several text forms, or else the order value
+// and the part of the table: sequences of several parts may give the same ids in one transaction, and thus at one time.
 // An index says nothing about tables that inherit from an ordinary table.
 func (m *mapping) uniqueWith() []Column {
-	r, beside := m.relation, []Column{m.Order}
+	r, beside := m.relation, []Column{m.Order, {Name: "tableoid"}}
 	unfit := func(c Column) bool { return !c.NotNull || !slices.Contains(plainTypes, c.OID) }
 	for _, i := range r.Indexes {
 		columns := each(i.Columns, func(name string) Column { return r.columns[name] })

@@ -137,7 +137,9 @@ func (p position) compared(operator string, at Position, parameters *parameters)
 	values := make([]string, len(p))
 	for i, step := range p {
 		var value []byte
-		if !at.IsZero() && (step.at != orderValue || !at.nulls) { // nothing comes after null for certain
+		// Nothing comes after null for certain. An empty id stands for none.
+		null := step.at == orderValue && at.nulls || step.at == idValue && at.values[idValue] == ""
+		if !at.IsZero() && !null {
 			value = []byte(at.values[step.at])
 		}
 		values[i] = parameters.add(value)
