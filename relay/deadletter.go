@@ -70,5 +70,10 @@ func carries(p publisher.Publisher, h publisher.Header) bool {
 // oneLine returns a text with spaces instead of line breaks and other control characters, which some brokers' headers
 // cannot carry, and without surrounding blanks.
 func oneLine(text string) string {
-	return strings.TrimSpace(strings.Join(strings.FieldsFunc(text, unicode.IsControl), " "))
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text))
 }

@@ -218,5 +218,8 @@ func (b *batch) failed(ctx context.Context, err error) error {
 		defer cancel()
 		err = errors.Join(err, b.conn.Close(ctx))
 	}
+	if e := server(err); e.Code == insufficientPrivilege && !checked(e) {
+		return b.table.unwritable(e) // the right was revoked
+	}
 	return err
 }
