@@ -27,6 +27,7 @@ type Relay struct {
 	plan     outbox.Config // how the table is understood
 	owner    *owner.Owner
 	listener *outbox.Listener
+	rings    chan struct{} // rings to pass on; has room for the one that waits
 	counter  operate.Counter
 	looks    time.Duration // longest time between two looks at the catalogue
 
@@ -66,7 +67,7 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 	}
 	r := &Relay{
 		config: &c, metrics: metrics, database: &database{silent: c.silent}, pool: pool,
-		plan: plan, setup: errUnknown, looks: time.Minute,
+		plan: plan, setup: errUnknown, looks: time.Minute, rings: make(chan struct{}, 1),
 	}
 	if c.Delete { // rows would be lost to a destination whose columns are added
 		r.looks = 3 * time.Second
@@ -106,6 +107,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 	group.Go(func() { every(ctx, pauseEvery, func(time.Time) { r.lookAtPauses() }) })
 	group.Go(func() { r.watch(ctx) })
+	group.Go(func() { r.passRings(ctx) })
 	for failures := 0; ctx.Err() == nil; failures++ {
 		table, err := outbox.Open(ctx, r.pool, r.plan)
 		if err == nil {

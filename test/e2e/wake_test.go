@@ -69,37 +69,49 @@ func TestWakes(t *testing.T) {
 	}
 }
 
-// TestWakesOfOneAmongSeveral wakes the replicas that have the rows, although the database records several sleeping
-// ones.
+// TestWakesOfOneAmongSeveral wakes the replica that has the row, although only another replica is notified, or the
+// database records several sleeping ones.
 func TestWakesOfOneAmongSeveral(t *testing.T) {
 	t.Parallel()
-	outbox := newTable(t)
-	env := outbox.env("stdout:", "OUTBOX_LISTEN_CHANNEL="+outbox.Name, "OUTBOX_POLL_INTERVAL=1h")
-	code, ddl, problems := runCommand(t, env, "schema", "--doorbell")
-	if code != 0 {
-		t.Fatalf("schema --doorbell: status %d: %s", code, problems)
-	}
-	outbox.Exec(t, "drop table outbox_messages")
-	outbox.Exec(t, ddl)
-	replicas := []*relay{startRelay(t, env), startRelay(t, env)}
-	for _, r := range replicas {
-		await(t, "each has half of the shards and listens", func() bool {
-			return r.metric("shards_owned") == "8" && r.metric("listener_up") == "1"
+	for name, trigger := range map[string]bool{"doorbell over HTTP": false, "doorbell trigger": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			outbox := newTable(t)
+			env := outbox.env("stdout:", "OUTBOX_LISTEN_CHANNEL="+outbox.Name, "OUTBOX_POLL_INTERVAL=1h")
+			if trigger {
+				code, ddl, problems := runCommand(t, env, "schema", "--doorbell")
+				if code != 0 {
+					t.Fatalf("schema --doorbell: status %d: %s", code, problems)
+				}
+				outbox.Exec(t, "drop table outbox_messages")
+				outbox.Exec(t, ddl)
+			}
+			replicas := []*relay{startRelay(t, env), startRelay(t, env)}
+			for _, r := range replicas {
+				await(t, "each has half of the shards and listens", func() bool {
+					return r.metric("shards_owned") == "8" && r.metric("listener_up") == "1"
+				})
+			}
+			for _, r := range replicas {
+				asleep(t, r)
+			}
+			woken := time.Now()
+			outbox.Exec(t, `insert into outbox_messages (topic, payload) select 'orders', '{}' from generate_series(1, 64)`)
+			if !trigger {
+				if status, _ := replicas[0].ask("POST", "/doorbell"); status != 202 {
+					t.Errorf("the doorbell answers %d", status)
+				}
+			}
+			outbox.awaitDrained()
+			if took := time.Since(woken); took > 10*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			for i, r := range replicas {
+				if n := r.metric(`rows_relayed_total{destination="default"}`); n == "" || n == "0" {
+					t.Errorf("replica %d relayed nothing", i)
+				}
+			}
 		})
-	}
-	for _, r := range replicas {
-		asleep(t, r)
-	}
-	woken := time.Now()
-	outbox.Exec(t, `insert into outbox_messages (topic, payload) select 'orders', '{}' from generate_series(1, 64)`)
-	outbox.awaitDrained()
-	if took := time.Since(woken); took > 10*time.Second {
-		t.Errorf("it took %v", took)
-	}
-	for i, r := range replicas {
-		if n := r.metric(`rows_relayed_total{destination="default"}`); n == "" || n == "0" {
-			t.Errorf("replica %d relayed nothing", i)
-		}
 	}
 }
 

@@ -99,7 +99,9 @@ type gathered struct {
 // other columns. batch is how many rows a publish has. wrote is called after each statement with the number of the
 // table, and an error if the database does not answer as it should. Several goroutines call it.
 func New(batch int, tables []Table, join Join, wrote func(state int, err error)) *Settlement {
-	s := &Settlement{batch: batch, limit: engine.StatementTimeout, join: join, wrote: wrote, taken: map[string]struct{}{}}
+	s := &Settlement{
+		batch: batch, limit: engine.StatementTimeout, join: join, wrote: wrote, taken: map[string]struct{}{},
+	}
 	for _, table := range tables {
 		s.states = append(s.states, columns{table: table})
 	}
