@@ -169,6 +169,8 @@ func TestBadInput(t *testing.T) {
 			"outbox-relay: --since \"3x\": write a time as 2026-03-01T12:00:00Z, " +
 				"or how long ago as 90s, 2h or 3d",
 		},
+		{connections, "drain --timeout 0", 2, "outbox-relay: --timeout must be more than 0"},
+		{connections, "drain --timeout=-1s", 2, "outbox-relay: --timeout must be more than 0"},
 		{nil, "failed discard --keep", 2, "outbox-relay: --keep requires --reason TEXT"},
 
 		{nil, "grants", 2, "outbox-relay: grants requires --role NAME, the database role of the relay"},

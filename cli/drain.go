@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -21,7 +20,12 @@ func (p *program) drainCommand() *cobra.Command {
 failed, by any replica. Exit 3, with a count by reason, when rows are left at the timeout, or when the database cannot
 be reached to count them. drain serves no HTTP. It is meant for Jobs.`,
 	}, func(cmd *cobra.Command, c *config.Config) error {
-		timeout = cmp.Or(timeout, config.Duration(c.StopTimeout))
+		if !cmd.Flags().Changed("timeout") {
+			timeout = config.Duration(c.StopTimeout)
+		}
+		if timeout <= 0 {
+			return usageError(errors.New("--timeout must be more than 0"))
+		}
 		a, err := p.assemble(cmd.Context(), c, cmd.OutOrStdout(), newLogger(cmd.ErrOrStderr(), c))
 		if err != nil {
 			return usageError(err)

@@ -54,7 +54,7 @@ func (p *pruning) rows(o *Outbox, selection Selection) ([]pick, error) {
 		anywhere = append(anywhere, "true"+chosen)
 	}
 	all.chosen = " and (" + strings.Join(anywhere, " or ") + ")"
-	if n.Inserted.Has() && n.Indexed(n.Inserted) {
+	if n.Indexed(n.Inserted) {
 		all.state += " and " + n.Inserted.Name + " < " + n.Inserted.At(p.cutoff("now()"))
 	}
 	return []pick{all}, nil
@@ -115,7 +115,7 @@ type Cleaner struct {
 const (
 	cleanRest = 4       // length of the pause after a transaction, as a multiple of the transaction's duration
 	cleanRows = 100_000 // number of rows that are looked for at once, which bounds the time of a snapshot
-	// cleanPatience bounds the search for them: without an index it reads the whole table, again and again.
+	// cleanPatience bounds the search for them without an index: it reads the whole table, again and again.
 	cleanPatience = 5 * time.Second
 	cleanEvery    = 10 * time.Minute
 	cleanSoonest  = time.Second
@@ -162,12 +162,21 @@ func (c *Cleaner) clean(ctx context.Context) error {
 		}
 	}()
 	change := Prune(c.After, false)
-	change.Rest, change.most, change.patience = cleanRest, cleanRows, cleanPatience
+	change.Rest, change.most = cleanRest, cleanRows
+	column, indexed := n.Inserted.Or(n.Relayed.Name), n.Indexed(n.Inserted)
+	for _, v := range o.Views {
+		if takesAll(v) && !v.View().Optional && v.Relayed.Has() { // each row that is done has a time there
+			column, indexed = v.Relayed.Name, indexed || v.Indexed(v.Relayed)
+		}
+	}
+	if !indexed {
+		change.patience = cleanPatience
+	}
 	for more := true; more && ctx.Err() == nil; {
 		choice, err := o.Choose(ctx, change, Selection{})
 		if outbox.Cancelled(err) {
 			return fmt.Errorf("%w: an index leads to the rows that are done, such as %s", err,
-				n.CreateIndex(n.Relayed.Or(n.Inserted.Name), pattern.Always))
+				n.CreateIndex(column, pattern.Always))
 		}
 		if err != nil {
 			return err

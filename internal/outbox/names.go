@@ -67,9 +67,11 @@ func (c Column) Or(absent string) string {
 	return c.Name
 }
 
-// Indexed reports whether an index begins with a column, and holds all rows.
+// Indexed reports whether an index begins with a column, and holds all rows in which the column has a value.
 func (t *Table) Indexed(c Column) bool {
-	return slices.ContainsFunc(t.relation.Indexes, func(i *index) bool { return i.starts(c.Plain) && i.usableFor() })
+	return c.Has() && slices.ContainsFunc(t.relation.Indexes, func(i *index) bool {
+		return i.starts(c.Plain) && i.usableFor(c.Name+" is not null")
+	})
 }
 
 // Unsent returns the assignments that empty the columns of a failed row's dead letters.
