@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -21,7 +22,8 @@ const (
 	// such as a leader, is noticed by the answers of the brokers.
 	metadataTTL = time.Minute
 	// troubleTTL is the time after which a topic is asked for again because a partition has no leader, or because its
-	// leader does not answer. An election takes some tens of milliseconds, but the cluster decides when it begins.
+	// leader does not answer. An election takes some tens of milliseconds, but the cluster decides when it begins. A
+	// topic that lacks a partition which a row names is asked for as soon, since the row has only a few attempts.
 	troubleTTL = 100 * time.Millisecond
 )
 
@@ -38,14 +40,15 @@ type cluster struct {
 	retimed sync.Map           // topics of which the log says that they refuse old times
 }
 
-// A topic is one answer of the metadata. The next answer takes over its partitions. It is not changed once it is in the
-// cluster's table, so that calls read it without the lock.
+// A topic is one answer of the metadata. The next answer takes over its partitions. Apart from doubted, it is not
+// changed once it is in the cluster's table, so that calls read it without the lock.
 type topic struct {
 	name       string
 	err        error        // why the cluster does not serve the topic; the answer for its messages
 	leaders    []*broker    // by partition; nil if there is none
 	indexes    []int        // numbers of the partitions
 	learned    time.Time    // time of the answer
+	doubted    atomic.Bool  // a message has named a partition that it lacks: the topic may have grown
 	partitions []*partition // may be more than leaders, since a broker that has just started may not know all
 }
 
@@ -73,7 +76,8 @@ func (c *cluster) cached(name string, now time.Time) (known *topic, fresh bool) 
 		return known, false
 	}
 	ttl := metadataTTL
-	if slices.ContainsFunc(known.leaders, func(b *broker) bool { return b == nil || b.isAway() }) {
+	lost := func(leader *broker) bool { return leader == nil || leader.isAway() }
+	if known.doubted.Load() || slices.ContainsFunc(known.leaders, lost) {
 		ttl = troubleTTL
 	}
 	return known, now.Sub(known.learned) < ttl

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 
@@ -109,8 +110,8 @@ func TestPartitionByHeader(t *testing.T) {
 	expect(t, "partition 1", f.log("t", 1), "b1", "plain")
 }
 
-// A partition that the topic does not have is refused. The topic may have grown since it was asked for: the next answer
-// of the metadata shows that.
+// A partition that the topic does not have is refused. The topic may have grown since it was asked for, and is asked
+// for again, long before the row's last attempt.
 func TestPartitionBeyondTheTopic(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
@@ -119,11 +120,15 @@ func TestPartitionBeyondTheTopic(t *testing.T) {
 	beyond := []publisher.Message{{ID: "x", Topic: "t", Headers: []publisher.Header{{Name: "partition", Value: "2"}}}}
 	expect(t, "before the growth", publish(t, p, beyond), publisher.Refused)
 	f.topic("t", 0) // a third partition
-	if err := p.cluster.refreshed(t, []string{"t"}); err != nil {
-		t.Fatal(err)
+	if _, fresh := p.cluster.cached("t", time.Now().Add(troubleTTL)); fresh {
+		t.Error("the topic is not asked for again")
 	}
-	expect(t, "after the growth", publish(t, p, beyond), ok)
+	for publish(t, p, beyond)[0] != ok && t.Context().Err() == nil {
+	}
 	expect(t, "log", f.log("t", 2), "x")
+	if _, fresh := p.cluster.cached("t", time.Now().Add(troubleTTL)); !fresh {
+		t.Error("the topic is asked for in each call")
+	}
 }
 
 // A topic that gets more partitions while the publisher runs is noticed and logged. What was sent without an answer

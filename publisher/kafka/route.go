@@ -131,6 +131,7 @@ func (c *call) target(i int32) target {
 	case b != nil && int(b.partition.index) < count:
 		at = b.partition.index
 	case given && int(at) >= count:
+		u.doubted.Store(true)
 		return target{err: publisher.RefusedError("no such partition",
 			"topic %q has %d partitions, but the header %q names partition %d: correct the row, or add partitions",
 			m.Topic, count, c.publisher.config.PartitionHeader, at)}
