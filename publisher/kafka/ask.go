@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -89,18 +90,22 @@ func (b *broker) ask(ctx context.Context, question protocol.Message, insist bool
 	}
 }
 
-// candidates returns the brokers in the order in which to ask them: first those that are connected. Otherwise the order
-// is random, as that of a map is, which spreads the questions of many relays.
+// candidates returns the brokers in the order in which to ask them: those that are connected, those that must be
+// dialled, and at last those in trouble, each of which may take its whole turn. Within a group the order is random, as
+// that of a map is, which spreads the questions of many relays.
 func (c *cluster) candidates() []*broker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var first, last []*broker
+	var first, next, last []*broker
 	for _, b := range c.brokers {
-		if len(b.idle) > 0 && !b.isAway() {
-			first = append(first, b)
-		} else {
+		switch {
+		case b.isAway() || b.failed != nil:
 			last = append(last, b)
+		case len(b.idle) == 0:
+			next = append(next, b)
+		default:
+			first = append(first, b)
 		}
 	}
-	return append(first, last...)
+	return slices.Concat(first, next, last)
 }

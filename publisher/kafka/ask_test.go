@@ -34,3 +34,27 @@ func TestQuestionsGoToAnotherBroker(t *testing.T) {
 		t.Errorf("ping: %v", err)
 	}
 }
+
+// While all connections of a healthy broker are in use, it is still asked before those that are away, which would take
+// their whole turns: a probe has no time for three of them.
+func TestBrokersInTroubleAreAskedLast(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 4)
+	f.topic("t", 0, 1, 2, 3)
+	p := f.open()
+	for id := int32(1); id < 4; id++ {
+		expect(t, "before", publish(t, p, rows("t", int(id), 4, "a")), ok)
+		f.setDown(id, true)
+		for publish(t, p, rows("t", int(id), 4, "b"))[0] != down { // what was on its way ends ambiguous
+		}
+	}
+	healthy := p.cluster.brokers[f.brokers[0].listener.Addr().String()]
+	p.cluster.mu.Lock()
+	healthy.discard(func(*conn) bool { return true })
+	p.cluster.mu.Unlock()
+	for range 20 {
+		if first := p.cluster.candidates()[0]; first != healthy {
+			t.Fatalf("%s is asked first, which is away", first.address)
+		}
+	}
+}
