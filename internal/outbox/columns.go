@@ -74,6 +74,7 @@ var (
 	intTypes     = []uint32{pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID}
 	// plainTypes are types whose values have one text form each.
 	plainTypes = slices.Concat([]uint32{pgtype.UUIDOID, pgtype.DateOID}, timeTypes, intTypes)
+	unordered  = []uint32{pgtype.JSONOID, pgtype.JSONBOID, pgtype.XMLOID, pgtype.BoolOID}
 )
 
 // typeNames names types in a sentence.
@@ -155,6 +156,8 @@ func (m *mapping) inOrder() Column {
 	c := m.relation.columns["seq"]
 	if m.config.Columns["order"] != "" {
 		c = m.column(role{name: "order"}, View{})
+	} else if slices.Contains(unordered, c.OID) { // it merely has the name
+		m.ignored, c = append(m.ignored, c.Plain+" ("+c.Type+")"), Column{}
 	}
 	return cmp.Or(c, m.Inserted, m.ID)
 }

@@ -159,6 +159,21 @@ func TestRowsOfSeveralPartsAreDistinguished(t *testing.T) {
 	}
 }
 
+// A column named seq that has no useful order is not used, and the warnings say so.
+func TestSeqWithoutOrder(t *testing.T) {
+	t.Parallel()
+	for _, typ := range []string{"json", "jsonb", "xml", "boolean"} {
+		s := pgtest.New(t)
+		s.Exec(t, "create table outbox_messages (id bigint primary key, topic text, payload text, seq "+typ+
+			", inserted_at timestamptz not null default now(), relayed_at timestamptz)")
+		table := open(t, s, Config{})
+		if rows := tail(t, table, Query{}).Rows; len(rows) != 0 || table.mapping.Order.Plain != "inserted_at" ||
+			!slices.Contains(table.mapping.ignored, "seq ("+typ+")") {
+			t.Errorf("%s: order %s, ignored %q", typ, table.mapping.Order.Plain, table.mapping.ignored)
+		}
+	}
+}
+
 // A page may end at a row without an id, which fails. Reads that go on from there find what comes later.
 func TestReadsGoOnAfterRowsWithoutID(t *testing.T) {
 	t.Parallel()
