@@ -84,6 +84,24 @@ func TestBacklogExpiresAsItIsRead(t *testing.T) {
 	})
 }
 
+// So does the backlog of a single key: rows that come faster than its old ones fail one by one would never be published.
+func TestBacklogOfAKeyExpires(t *testing.T) {
+	t.Parallel()
+	simulate(t, func(t *testing.T, s *sim) {
+		const old = 10_000
+		s.expires(time.Minute)
+		for i := range old {
+			s.table.insert(int64(i), fmt.Sprintf("r%05d", i), "k", "t")
+		}
+		time.Sleep(2 * time.Minute)
+		defer s.start()()
+		s.table.drained(t, 10*time.Second)
+		if n := len(s.table.failedRows()); n != old {
+			t.Errorf("%d of %d rows have failed", n, old)
+		}
+	})
+}
+
 // A row that is too old fails without a publish, and does not wait for the rate. It is not behind younger rows, of
 // which one may be published.
 func TestOldRowsDoNotWaitForTheRate(t *testing.T) {

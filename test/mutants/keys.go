@@ -142,8 +142,8 @@ var keys = []mutant{
 		name:   "a refused key goes on before that is written",
 		breaks: "a refusal is written before its key goes on",
 		file:   "relay/internal/engine/write.go",
-		old:    "	e.shut(k, writing)\n",
-		new:    "	e.rest(k, causeOrder, time.Time{})\n",
+		old:    "	if e.shut(k, writing); errors",
+		new:    "	if e.rest(k, causeOrder, time.Time{}); errors",
 		pkg:    "./relay/internal/engine", tests: decisions,
 	},
 	{

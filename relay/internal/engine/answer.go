@@ -167,7 +167,7 @@ func (a *answers) stopped(k *key, rows []*Row, err error, alone bool) {
 			a.release(h, a.now) // its probe was answered
 		}
 		k.unanswered = 0
-		a.refused(k, err)
+		a.refused(k, 1, err)
 	case first.Unmarkable != nil:
 		a.withhold(k, first.Unmarkable, a.now)
 	case down, class == publisher.NotAttempted: // they go first the next time
@@ -179,7 +179,7 @@ func (a *answers) stopped(k *key, rows []*Row, err error, alone bool) {
 	case alone && k.unanswered >= refuseAfter && a.accepted > k.accepted:
 		k.unanswered = 0
 		why := publisher.RefusedError("no answer alone", "published alone and again without an answer: %w", err)
-		a.refused(k, why)
+		a.refused(k, 1, why)
 	default:
 		if h != nil {
 			a.prolong(h, h.cause, err, a.now)

@@ -108,12 +108,10 @@ func (e *Engine) prefix(k *key, most int, bytes int64, now time.Time) int {
 			i > 0 && (r.after.After(now) || r.Invalid != nil || r.expired(now)):
 			return i
 		case r.Invalid != nil:
-			e.refused(k, permanent(r.Invalid))
+			e.refused(k, 1, permanent(r.Invalid))
 			return 0
-		// This needs no broker, so it also happens during an outage.
 		case r.expired(now):
-			e.refused(k, publisher.PermanentError("expired", "%w: not relayed within %v since it was due",
-				errExpired, e.MaxAge))
+			e.expire(k, now)
 			return 0
 		case h != nil && h != k.hold:
 			e.wait(k, h)
@@ -141,6 +139,18 @@ var errExpired = outbox.ErrExpired
 // expired reports whether a row is too old to be published. An invalid row fails for being invalid instead.
 func (r *Row) expired(now time.Time) bool {
 	return !r.expires.IsZero() && now.After(r.expires) && r.Invalid == nil
+}
+
+// expire makes the first rows of a key fail that are too old, instead of being published. This needs no broker, so it
+// also happens during an outage. Where failed rows block their keys, the first one has to be retried or discarded
+// before the next ones.
+func (e *Engine) expire(k *key, now time.Time) {
+	n := 1
+	for n < len(k.queue) && !e.BlockFailed && k.queue[n].expired(now) {
+		n++
+	}
+	err := publisher.PermanentError("expired", "%w: not relayed within %v since it was due", errExpired, e.MaxAge)
+	e.refused(k, n, err)
 }
 
 // down notes that nothing can be published to the destination. Each failed probe makes the next pause longer, up to the

@@ -19,6 +19,7 @@ type key struct {
 	queue   []*Row // to be published, in table order
 	wire    int    // rows handed to a publisher: one call at a time
 	flying  int    // rows in flight: in queue, on the wire, or being written
+	writes  int    // refusals that are being written
 	ready   bool   // listed for publishing
 
 	until time.Time // of resting

@@ -97,8 +97,10 @@ func (e *Engine) letGo(shard int, late bool) {
 			}
 			n++
 			e.land(r)
-			if k := r.key; r.Refused != nil && k.state == writing {
-				e.reopen(k)
+			if k := r.key; r.Refused != nil && k.state == writing { // other refusals of the key may be written now
+				if k.writes--; k.writes == 0 {
+					e.reopen(k)
+				}
 			}
 			e.idle(r.key)
 			return true

@@ -30,22 +30,26 @@ type Outcome struct {
 	Err       error // not nil if ctx ended before, or if nothing can be written to the table as it is now
 }
 
-// refused makes the refusal of a key's first row be written, and closes the key until then. Before that (invariant 5)
-// the table has the row as it was, and a read of the key would bring it as if it had not been tried. A row has failed
-// if no other try can help, or if this was the last one. In a table without failed_at nothing fails: the row is tried
-// again after the longest backoff, and its key waits.
-func (e *Engine) refused(k *key, err error) {
-	r := k.queue[0]
-	final := publisher.ClassOf(err) == publisher.Permanent || r.Try+1 > e.MaxAttempts
-	r.Refused, r.Failed = err, final && e.Table.KeepsFailures()
-	e.unwritten = append(e.unwritten, r)
-	k.queue = k.queue[1:]
-	e.queued--
-	own := isClosed(k.state)
-	e.shut(k, writing)
+// refused makes the refusals of a key's first rows be written, and closes it until then. Before that (invariant 5) the
+// table has the rows as they were, and a read of the key would bring them as if they had not been tried. There is one
+// row, except where several are too old. A row has failed if no other try can help, or if this was the last one. In a
+// table without failed_at nothing fails: the row is tried again after the longest backoff, and its key waits.
+func (e *Engine) refused(k *key, n int, err error) {
+	for _, r := range k.queue[:n] {
+		final := publisher.ClassOf(err) == publisher.Permanent || r.Try+1 > e.MaxAttempts
+		r.Refused, r.Failed = err, final && e.Table.KeepsFailures()
+	}
+	e.unwritten = append(e.unwritten, k.queue[:n]...)
+	k.queue = k.queue[n:]
+	e.queued -= n
+	read, own := k.rows, isClosed(k.state)
+	if e.shut(k, writing); errors.Is(err, errExpired) { // the next rows may be as old, and go with one statement
+		k.rows = min(8*max(read, n), e.Limits.Batch)
+	}
 	if own && k.dropped == nil { // a read of its own may have left some of its rows in the table
 		k.dropped = new(int64(math.MaxInt64))
 	}
+	k.writes += n
 }
 
 // Writes calls to with what is to be written now, at most twice. What could not be written before is tried separately,
@@ -148,8 +152,10 @@ func (e *Engine) refusedWritten(o *Outcome, rows []*Row, now time.Time) {
 			}
 			r.finish(r.Refused, now)
 		}
-		if r.key.state == writing {
-			e.goOn(r.key, r, why, now)
+		if k := r.key; k.state == writing {
+			if k.writes--; k.writes == 0 {
+				e.goOn(k, r, why, now)
+			}
 		}
 		e.idle(r.key)
 	}
