@@ -82,7 +82,7 @@ func ParseTemplate(text string, extra *Extra) (t Template, err error) {
 // with a colon.
 func placeholder(name string) (one rowkey.Source, err error) {
 	form := "column:" + name
-	if kind, rest, _ := strings.Cut(name, "."); kind == "header" || kind == "payload" {
+	if kind, rest, dot := strings.Cut(name, "."); dot && (kind == "header" || kind == "payload") {
 		form = kind + ":" + rest
 	}
 	if one.UnmarshalText([]byte(form)) != nil {

@@ -95,6 +95,16 @@ func TestTemplatesNameSoManyTextsAtMost(t *testing.T) {
 	}
 }
 
+// Columns may be called header and payload.
+func TestColumnsNamedLikeSources(t *testing.T) {
+	t.Parallel()
+	var extra Extra
+	want := []rowkey.Source{{Kind: rowkey.Column, Name: "header"}, {Kind: rowkey.Column, Name: "payload"}}
+	if _, err := ParseTemplate("{header}.{payload}", &extra); err != nil || !slices.Equal(extra.All, want) {
+		t.Error(extra.All, err)
+	}
+}
+
 func TestParseProblems(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
