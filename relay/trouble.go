@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -61,16 +62,14 @@ func (r *Relay) trouble(ctx context.Context) map[string]error {
 	return trouble
 }
 
-// errUntaken reports rows that wait until a destination takes them.
-var errUntaken = errors.New("no destination takes rows of some topics: outbox-relay status lists these topics; add " +
-	"them to those of a destination")
-
+// untakenRows returns an error that reports rows which wait until a destination takes them.
 func (r *Relay) untakenRows(ctx context.Context) error {
 	if takeAll(r.config.Destinations) || r.owned() == 0 {
 		return nil
 	}
-	if report, _ := r.measureTable(ctx); report.Untaken != nil {
-		return errUntaken
+	if report, _ := r.measureTable(ctx); report.Untaken != nil && len(report.Untaken.Topics) > 0 {
+		return fmt.Errorf("no destination takes rows of topic %q, and perhaps of others: outbox-relay status lists "+
+			"them; add them to those of a destination", report.Untaken.Topics[0].Topic)
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func TestDeploymentForEachDestination(t *testing.T) {
 		return both.owns(16) && first.owns(8) && audit.owns(8) && mail.owns(16)
 	})
 	insert()
-	await(t, "it counts all replicas", func() bool { return first.metric("replicas") == "4" })
+	await(t, "it counts the replicas of a destination", func() bool { return first.metric("replicas") == "2" })
 	both.stop()
 	mail.stop()
 	insert()

@@ -26,7 +26,6 @@ func TestReplicaThatCannotPublish(t *testing.T) {
 	good := startRelay(t, outbox.env(b.url(), "OUTBOX_OWNER_TTL="+ttl.String()))
 	took := await(t, "the other one takes everything", func() bool { return good.owns(16) && bad.owns(0) })
 	t.Logf("shards were given over after %v", took.Round(time.Millisecond))
-	await(t, "no writer is to ring for the one that owns nothing", func() bool { return bad.metric("listener_up") == "0" })
 	bad.awaitNotReady("destination default", "refuses the login of user", "cannot publish")
 	good.awaitReady()
 	outbox.awaitDrained()
