@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// LoginTurn is how long one of several servers may take to connect and log in, which is up to ten round trips.
+// LoginTurn is how long one of several servers may take to connect and log in, which is up to sixteen round trips.
 const LoginTurn = 2 * time.Second
 
 // InTurn tries the addresses one after the other and returns the first result, or the last failure. Each one but the
