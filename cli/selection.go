@@ -128,7 +128,7 @@ func explained(err error, cmd *cobra.Command, chosen operate.Selection) error {
 			purpose = "prune"
 		}
 		return fmt.Errorf("%w: let the table's owner run what `outbox-relay grants --role ROLE --for %s` prints, with "+
-			"the role of OUTBOX_DATABASE_URL", err, purpose)
+			"the role of OUTBOX_DATABASE_URL", e, purpose) // without the remedy that is for the relay's role
 	case len(chosen.IDs) > 0 && (e.Code == invalidText || e.Code == outOfRange):
 		return usageError(fmt.Errorf("--id: an id is not of the type of the table's ids: %w", err))
 	}

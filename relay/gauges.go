@@ -33,7 +33,8 @@ func (r *Relay) gauges(meter metric.Meter) error {
 	ready := gauge("ready", "Whether /readyz answers that the relay is ready.")
 	owned := gauge("shards_owned", "Shards that this replica holds, over all sets of columns.")
 	unowned := gauge("shards_unowned", "Shards that no replica holds, as last seen by this one: aggregate with max.")
-	replicas := gauge("replicas", "Replicas that share the outbox.")
+	replicas := gauge("replicas", "Replicas that share the outbox; with deployments of different destinations, those "+
+		"of the one that has most.")
 	databaseUp := gauge("database_up", "Whether the last contact with the database succeeded, whoever made it.")
 	listenerUp := gauge("listener_up", "Whether notifications arrive.")
 	// Of each destination, as its engine knows.

@@ -45,8 +45,8 @@ func TestPackageCommentIsCompiled(t *testing.T) {
 	code := indent.ReplaceAllString(read(t, "relay/example_test.go"), "")
 	var shown strings.Builder
 	for line := range strings.Lines(read(t, "relay/doc.go")) {
-		if strings.HasPrefix(line, "\t") {
-			shown.WriteString(strings.TrimLeft(line, "\t"))
+		if code, isCode := strings.CutPrefix(line, "//\t"); isCode {
+			shown.WriteString(code)
 		}
 	}
 	if shown.Len() == 0 || !strings.Contains(code, indent.ReplaceAllString(shown.String(), "")) {
