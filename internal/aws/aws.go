@@ -75,9 +75,9 @@ func (c *Chain) find(ctx context.Context, region string) (Credentials, error) {
 	case agent != "":
 		return c.container(ctx, agent)
 	}
-	return Credentials{}, errors.New("there are no AWS credentials: give the pod a role (EKS Pod Identity, IAM roles for " +
-		"service accounts or an ECS task role), or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; shared files are " +
-		"not read")
+	return Credentials{}, errors.New("there are no AWS credentials: give the pod a role (EKS Pod Identity, IAM roles " +
+		"for service accounts or an ECS task role), or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; shared files " +
+		"are not read")
 }
 
 // emptyHash is the digest of an empty body.

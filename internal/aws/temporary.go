@@ -44,8 +44,8 @@ func (c *Chain) webIdentity(ctx context.Context, region, file string) (found Cre
 	service := "the AWS security token service at " + request.URL.Host
 	return obtain(c.Client, request, xml.Unmarshal, renewed.Remedies{
 		Away: service + " cannot be reached: check the network, or set AWS_ENDPOINT_URL_STS to its VPC endpoint",
-		Refused: service + " refuses the role " + strconv.Quote(role) + ": check AWS_ROLE_ARN, the trust policy of the role and the " +
-			"token's audience",
+		Refused: service + " refuses the role " + strconv.Quote(role) + ": check AWS_ROLE_ARN, the trust policy of " +
+			"the role and the token's audience",
 		Foreign: "no AWS security token service answers at " + request.URL.Host + ": check AWS_ENDPOINT_URL_STS",
 	})
 }
