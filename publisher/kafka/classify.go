@@ -18,7 +18,7 @@ const (
 	retime
 	// renew: the broker has lost the sequence or no longer accepts it. Begin a new epoch and send again.
 	renew
-	// relocate: sent to the wrong broker. Ask for the leader and send again, once.
+	// relocate: sent to the wrong broker. Ask for the leader and send again, for a second at most.
 	relocate
 	// keep: perhaps in the log, perhaps not. Send the same bytes again until the outcome is known.
 	keep

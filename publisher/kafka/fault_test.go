@@ -28,14 +28,17 @@ func TestLeaderMoves(t *testing.T) {
 		expect(t, "log of 0", f.log("t", 0), "a", "b")
 		expect(t, "log of 1", f.log("t", 1), "c")
 
-		f.set(func() { f.bend = times(2, fault{code: code}) })
+		f.set(func() { f.bend = times(4, fault{code: code}) })
+		expect(t, "a leader that begins late", publish(t, p, rows("t", 0, 2, "late")), ok)
+		f.set(func() { f.bend = func(*fakeBatch) fault { return fault{code: code} } })
 		messages := rows("t", 0, 2, "d")
 		answers := answersOf(t, p, messages)
 		if publisher.ClassOf(answers[0]) != down || publisher.ScopeOf(answers[0]) != publisher.ScopeMessage {
-			t.Errorf("%v twice: %v", code, answers[0])
+			t.Errorf("%v each time: %v", code, answers[0])
 		}
+		f.set(func() { f.bend = nil })
 		expect(t, "the next call", publish(t, p, messages), ok)
-		expect(t, "log of 0", f.log("t", 0), "a", "b", "d")
+		expect(t, "log of 0", f.log("t", 0), "a", "b", "late", "d")
 	}
 }
 

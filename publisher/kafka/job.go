@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 
@@ -39,13 +40,17 @@ const (
 	waiting jobState = iota
 	// ready: the job has the turn of its partition, and may send.
 	ready
-	// sending: its batch is in a request that is under way.
+	// sending: its batch is in a request that is under way, or it gives a leader a moment to begin.
 	sending
 	// moved: the leader must be looked up, to send the batch there.
 	moved
 	// finished: all messages have their answers, and the turn was returned.
 	finished
 )
+
+// handover is how long a call follows a partition from leader to leader. It is short, because the answers for other
+// partitions wait meanwhile.
+const handover = time.Second
 
 // maxStrikes is how many records of a job may be refused alone for a reason that may not be theirs. A broker that fails
 // on everything would otherwise be sent each record of each call alone.
@@ -165,13 +170,17 @@ func (j *job) answered(code kafkago.Error, detail string) {
 		j.call.publisher.config.Logger.Info("kafka partition begins a new epoch",
 			"topic", p.topic, "partition", p.index, "error", code)
 	case relocate:
-		// Once in a call: a leader that moves again, or that the metadata names too early, needs longer than a call may
-		// take. The next call begins with the metadata.
-		if j.again {
+		// The leader that the metadata names may need a moment to begin, and the batch may be in its log already: a
+		// shard that moved to another replica before the outcome is known would be published twice.
+		switch {
+		case !j.again:
+			j.again, j.state = true, moved
+		case time.Since(j.call.now) < handover:
+			j.state = sending // until the pause is over
+			j.call.begin(func() { <-time.After(handover / 20) }, func() { j.state = moved })
+		default:
 			j.fail(j.answer(v, err))
-			return
 		}
-		j.again, j.state = true, moved
 	case keep:
 		// The batch is in the leader's log, and nobody knows whether it will be in that of the next leader.
 		j.unanswered = err

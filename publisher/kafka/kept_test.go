@@ -54,13 +54,14 @@ func TestOldUnresolvedBatchIsDropped(t *testing.T) {
 // the old bytes.
 func TestCorrectedRowIsSent(t *testing.T) {
 	t.Parallel()
-	for _, fault := range []fault{{code: kafkago.UnknownTopicOrPartition}, {drop: true, append: true}} {
+	for _, wrong := range []fault{{code: kafkago.UnknownTopicOrPartition}, {drop: true, append: true}} {
 		f := newFakeCluster(t, 1)
 		f.topic("t", 0)
 		p := f.open()
-		f.set(func() { f.bend = times(2, fault) })
+		f.set(func() { f.bend = func(*fakeBatch) fault { return wrong } })
 		messages := rows("t", 0, 1, "a", "b", "c")
 		publish(t, p, messages)
+		f.set(func() { f.bend = nil })
 		messages[1].Payload = []byte(`{"corrected":true}`)
 		expect(t, "corrected", publish(t, p, messages), ok, ok, ok)
 		expect(t, "log", f.log("t", 0), "a", "b", "c", "b")

@@ -236,7 +236,7 @@ func TestErrorAfterAppendLosesNothing(t *testing.T) {
 		f := newFakeCluster(t, 1)
 		f.topic("t", 0)
 		p := f.open()
-		f.set(func() { f.bend = times(2, fault{code: code, append: true}) })
+		f.set(func() { f.bend = func(*fakeBatch) fault { return fault{code: code, append: true} } })
 		if publish(t, p, rows("t", 0, 1, "a"))[0] == ok {
 			t.Errorf("%v: accepted", code)
 		}
