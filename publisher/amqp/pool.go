@@ -91,7 +91,7 @@ func (c *connection) put(ch *channel, clean bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.busy, ch)
-	clear(ch.writer.table) // the last message's texts
+	ch.writer.forget()
 	switch {
 	case ch.amqp.IsClosed():
 		c.pool <- nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"github.com/rabbitmq/amqp091-go"
 
@@ -18,11 +19,31 @@ const (
 )
 
 // A writer converts messages to the form that the client library sends. It is used by one goroutine. The table of
-// headers is a quarter of the client's processor time for a message, so it is used again.
+// headers is a quarter of the client's processor time for a message, so it is used again, and texts that repeat are not
+// boxed again.
 type writer struct {
 	frameMax int           // frame_max of the connection in bytes; 0 for no limit
 	user     string        // user that has logged in; empty if not known
 	table    amqp091.Table // reused for each message
+	values   []any         // texts of the last message's headers by position, because many repeat
+}
+
+// forget drops the references to the last message.
+func (w *writer) forget() {
+	clear(w.table)
+	clear(w.values)
+}
+
+// text returns a header's text as a value for a table. This allocates, unless the last message's header at this
+// position had the same text.
+func (w *writer) text(position int, text string) any {
+	for len(w.values) <= position {
+		w.values = append(w.values, nil)
+	}
+	if last, ok := w.values[position].(string); !ok || last != text {
+		w.values[position] = text
+	}
+	return w.values[position]
 }
 
 // publishing returns the message as the library sends it. The next call overwrites its headers. A message that AMQP
@@ -100,13 +121,13 @@ func (w *writer) headers(m *publisher.Message, p *amqp091.Publishing) (size int,
 				return 0, err
 			}
 		}
-		w.table[h.Name] = h.Value
+		w.table[h.Name] = w.text(i, h.Value)
 		fields++
 		size += 1 + len(h.Name) + 5 + len(h.Value)
 	}
 	// AMQP has no key of its own, so consumers find it in a header.
 	if m.Key != nil && !m.Bare {
-		w.table[publisher.HeaderMessageKey] = string(m.Key)
+		w.table[publisher.HeaderMessageKey] = asString(m.Key)
 		fields++
 		size += 1 + len(publisher.HeaderMessageKey) + 5 + len(m.Key)
 	}
@@ -169,4 +190,11 @@ func (p *Publisher) CheckHeader(h *publisher.Header) error {
 	w := writer{table: amqp091.Table{}}
 	_, err := w.publishing(&publisher.Message{Headers: []publisher.Header{*h}})
 	return err
+}
+
+// asString returns a key of the caller as a string without copying it. The string is valid for as long as the call
+// lasts.
+func asString(key []byte) string {
+	//nolint:gosec // saves a copy of each key; nobody changes it meanwhile
+	return unsafe.String(unsafe.SliceData(key), len(key))
 }
