@@ -86,13 +86,22 @@ func (k *Kafka) Create(ctx context.Context, topic string, leader, replicas int) 
 	if replicas == 1 {
 		config.ConfigEntries = []kafka.ConfigEntry{{ConfigName: "min.insync.replicas", ConfigValue: "1"}}
 	}
-	made, err := k.client.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{config}})
-	if err == nil {
-		err = made.Errors[topic]
-	}
-	// While the controller moves, the client repeats requests that have been carried out.
-	if err != nil && !errors.Is(err, kafka.TopicAlreadyExists) {
-		return fmt.Errorf("create topic %s: %w", topic, err)
+	err := until(ctx, "topic "+topic+" is created", func() (bool, error) {
+		made, err := k.client.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{config}})
+		if err == nil {
+			err = made.Errors[topic]
+		}
+		// While the controller moves, the client repeats requests that have been carried out.
+		if err == nil || errors.Is(err, kafka.TopicAlreadyExists) {
+			return true, nil
+		}
+		if _, refused := errors.AsType[kafka.Error](err); refused {
+			return false, fmt.Errorf("create topic %s: %w", topic, err)
+		}
+		return false, nil // a connection of the client has ended with the node that it led to
+	})
+	if err != nil {
+		return err
 	}
 	return until(ctx, "node "+fmt.Sprint(leader)+" leads "+topic, func() (bool, error) {
 		return k.leads(ctx, topic, leader), nil
