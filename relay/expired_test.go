@@ -84,7 +84,8 @@ func TestBacklogExpiresAsItIsRead(t *testing.T) {
 	})
 }
 
-// So does the backlog of a single key: rows that come faster than its old ones fail one by one would never be published.
+// So does the backlog of a single key: rows that come faster than its old ones fail one by one would never be
+// published.
 func TestBacklogOfAKeyExpires(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {

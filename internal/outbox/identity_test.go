@@ -121,11 +121,12 @@ func TestRowsWithOneIDAtOnePlaceAreDistinguished(t *testing.T) {
 	}
 }
 
-// So it is where each part of a table has a sequence of its own: one transaction gives rows of several parts the same id
-// and the same time. A mark finds no place in them, or the same place in each.
+// So it is where each part of a table has a sequence of its own: one transaction gives rows of several parts the same
+// id and the same time. A mark finds no place in them, or the same place in each.
 func TestRowsOfSeveralPartsAreDistinguished(t *testing.T) {
 	t.Parallel()
-	const columns = "(id bigint, topic text, payload text, part int, inserted_at timestamptz default now(), relayed_at timestamptz)"
+	const columns = "(id bigint, topic text, payload text, part int, inserted_at timestamptz default now(), " +
+		"relayed_at timestamptz)"
 	for name, ddl := range map[string]string{
 		"partitions": "create table outbox_messages " + columns + ` partition by list (part);
 			create table one partition of outbox_messages for values in (1);

@@ -68,7 +68,8 @@ func TestDoctorQueues(t *testing.T) {
 	wrong := strings.Replace(management, "://guest:guest@", "://guest:hunter2@", 1)
 	d = doctor(t, outbox.env(b.url(), "OUTBOX_DESTINATIONS=shop", "OUTBOX_DESTINATION_SHOP_AMQP_EXCHANGE="+exchange,
 		"OUTBOX_DESTINATION_SHOP_AMQP_MANAGEMENT_URL="+wrong))
-	if d.Errors > 0 || !d.says("warning", "management", `answers 401 Unauthorized to user "guest"`, "OUTBOX_DESTINATION_SHOP_AMQP_MANAGEMENT_URL") {
+	if d.Errors > 0 || !d.says("warning", "management", `answers 401 Unauthorized to user "guest"`,
+		"OUTBOX_DESTINATION_SHOP_AMQP_MANAGEMENT_URL") {
 		t.Errorf("with a wrong password: %+v", d.worse())
 	}
 	_, out, problems := runCommand(t, append(env, "OUTBOX_AMQP_MANAGEMENT_URL="+wrong), "config")
